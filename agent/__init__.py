@@ -1,0 +1,1 @@
+"""Who decides: CLI, graph, ladder, policies, LLM."""

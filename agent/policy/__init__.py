@@ -1,0 +1,1 @@
+"""What proposes the next experiments. Pure: frozen values in, frozen values out."""

@@ -1,0 +1,1 @@
+"""What is remembered: schema, ledger, queue, artifacts, recipe."""

@@ -1,0 +1,252 @@
+"""Facts: what a climb tells the controller, in the order it happened."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from day0.runs.engine_facts import BootFacts, NodeFacts
+from day0.runs.values import Frozen, Map
+from pydantic import Field
+
+
+class Rung(StrEnum):
+    """The ladder, cheapest failure first."""
+
+    ADMIT = "admit"
+    PREPARE = "prepare"
+    BOOT = "boot"
+    ANSWER = "answer"
+    SCREEN = "screen"
+    ACCURACY = "accuracy"
+    MEASURE = "measure"
+    CONFIRM = "confirm"
+    REPLAY = "replay"
+
+
+class FailureClass(StrEnum):
+    """Why something failed: the root cause before the symptom."""
+
+    OOM = "oom"
+    PORT_LEFTOVER = "port_leftover"
+    MISSING_KERNEL = "missing_kernel"
+    UNSUPPORTED_ARCH = "unsupported_arch"
+    SHAPE_MISMATCH_QUANT = "shape_mismatch_quant"
+    HEADER_COMPILE = "header_compile"
+    DEPENDENCY_VERSION = "dependency_version"
+    GRAPH_CAPTURE = "graph_capture"
+    HANG_DEADLOCK = "hang_deadlock"
+    RCCL_COMM = "rccl_comm"
+    MEMORY_FAULT = "memory_fault"
+    ACCURACY_WRONG_OUTPUT = "accuracy_wrong_output"
+    SLOW_FALLBACK = "slow_fallback"
+    MISSING_MODEL_SUPPORT = "missing_model_support"
+    SPECULATIVE = "speculative"
+    TOKENIZER_CHAT_TEMPLATE = "tokenizer_chat_template"
+    NETWORK_DOWNLOAD = "network_download"
+    PERMISSION_DEVICE = "permission_device"
+    BAD_ARGUMENT = "bad_argument"
+    """the engine refused its command line"""
+    BAD_CHECKPOINT = "bad_checkpoint"
+    """a file of the checkpoint is missing, truncated or altered"""
+    CRASHED = "crashed"
+    """a process of the server died without saying why"""
+    DISK_FULL = "disk_full"
+    BELOW_SLO = "below_slo"
+    NOT_PROMISING = "not_promising"
+    NOT_BETTER = "not_better"
+    NOT_STABLE = "not_stable"
+    NOT_REPRODUCIBLE = "not_reproducible"
+    IDENTITY = "identity"
+    """the server runs something else than was asked"""
+    UNKNOWN = "unknown"
+
+
+class Percentiles(Frozen):
+    """A latency over the completed requests of a point, in ms, computed by day0 from per-request details."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+class LoadPoint(Frozen):
+    """One load point: offered traffic and what came back. Throughputs are per whole node."""
+
+    workload: str
+    rate_rps: float | None = Field(description="offered requests/s; None = closed loop (saturation probe)")
+    concurrency: int | None = None
+    seed: int
+    window_s: float
+    offered: int
+    completed: int
+    failed: int
+    output_tok_s: float
+    total_tok_s: float
+    uncached_tok_s: float | None = Field(default=None, description="uncached prefill tokens/s")
+    ttft_ms: Percentiles | None = None
+    tpot_ms: Percentiles | None = None
+    itl_ms: Percentiles | None = None
+    e2e_ms: Percentiles | None = None
+    success_share: float
+    cached_share: float | None = None
+    acceptance_length: float | None = None
+    duty: float | None = Field(default=None, description="output tok/s x mean TPOT = requests in decode")
+    harness_cpu: float | None = Field(default=None, description="CPU share of the load generator's own core(s)")
+    running_max: float | None = None
+    queue_max: float | None = None
+    steady: bool
+    meets_slo: bool
+    void: str | None = Field(default=None, description="why the point does not count at all")
+    misses: tuple[str, ...] = Field(default=(), description="which limits were missed, in words")
+    short: bool = False
+
+
+class Knee(Frozen):
+    """The bracket of one boot: the highest rate that passed, the lowest that failed.
+
+    `rate_rps` is the crossing interpolated inside the bracket on the binding limit; `goodput_tok_s` is the
+    *measured* output tok/s of the highest passing point.
+    """
+
+    workload: str
+    rate_rps: float
+    goodput_tok_s: float
+    passed_rps: float
+    failed_rps: float | None = Field(description="None: every offered rate passed (the knee lies higher)")
+    bound_by: str = ""
+    short: bool = False
+
+
+class RungStarted(Frozen):
+    """A rung is being climbed."""
+
+    kind: Literal["rung_started"] = "rung_started"
+    rung: Rung
+
+
+class Verdict(Frozen):
+    """A rung's verdict about the candidate; final once written."""
+
+    kind: Literal["verdict"] = "verdict"
+    rung: Rung
+    passed: bool
+    failure: FailureClass | None = None
+    evidence: str = ""
+    issue: str = ""
+    detail: str = ""
+
+
+class BootStarted(Frozen):
+    """A lease on a node: a server was launched."""
+
+    kind: Literal["boot_started"] = "boot_started"
+    boot: int
+    argv: tuple[str, ...]
+    env: Map[str] = Field(default_factory=dict)
+
+
+class BootReady(Frozen):
+    """The server gave a real answer."""
+
+    kind: Literal["boot_ready"] = "boot_ready"
+    boot: int
+    facts: BootFacts
+
+
+class BootEnded(Frozen):
+    """The server is gone, its tree verified dead."""
+
+    kind: Literal["boot_ended"] = "boot_ended"
+    boot: int
+    reason: Literal["stopped", "crashed", "hung", "lost"]
+    exit_code: int | None = None
+    node_s: float = Field(description="node seconds the lease lasted")
+
+
+class PointMeasured(Frozen):
+    """A load point of a boot."""
+
+    kind: Literal["point"] = "point"
+    boot: int
+    rung: Rung
+    point: LoadPoint
+
+
+class KneeFound(Frozen):
+    """The bracket of a boot is closed."""
+
+    kind: Literal["knee"] = "knee"
+    boot: int
+    rung: Rung
+    knee: Knee
+
+
+class ArtifactKept(Frozen):
+    """Raw output on its way to the artifact store; `data` is dropped once stored."""
+
+    kind: Literal["artifact"] = "artifact"
+    name: str
+    data: bytes = Field(exclude=True, repr=False, default=b"")
+    stored: str = Field(default="", description="digest in the artifact store")
+
+
+class NodeChecked(Frozen):
+    """Pre-flight of the node this attempt runs on."""
+
+    kind: Literal["node"] = "node"
+    node: NodeFacts
+
+
+class Pair(Frozen):
+    """One boot of each arm on the same arrival times and lengths."""
+
+    number: int
+    first: str = Field(description="which arm booted first: `incumbent` or `challenger`")
+    incumbent: Knee
+    challenger: Knee
+    log_ratio: float = Field(description="ln(challenger knee / incumbent knee)")
+
+
+class PairMeasured(Frozen):
+    """Both boots of a pair are done; a pair interrupted half-way is measured again as a whole."""
+
+    kind: Literal["pair"] = "pair"
+    pair: Pair
+
+
+class FigureChecked(Frozen):
+    """A figure of a recipe, measured again in a clean sandbox, against its published range."""
+
+    kind: Literal["figure"] = "figure"
+    name: str
+    unit: str
+    low: float | None
+    high: float | None
+    measured: float
+    within: bool
+
+
+class Progress(Frozen):
+    """A line for people who watch; never a basis of a decision."""
+
+    kind: Literal["progress"] = "progress"
+    text: str
+
+
+Fact = Annotated[
+    RungStarted
+    | Verdict
+    | BootStarted
+    | BootReady
+    | BootEnded
+    | PointMeasured
+    | KneeFound
+    | PairMeasured
+    | FigureChecked
+    | ArtifactKept
+    | NodeChecked
+    | Progress,
+    Field(discriminator="kind"),
+]

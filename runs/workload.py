@@ -1,0 +1,80 @@
+"""What traffic a run optimises for, and on which class of node."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from day0.runs.values import Frozen, Map
+from pydantic import Field
+
+FlagValue = bool | int | float | str
+
+
+class Slo(Frozen):
+    """Limits a load point must hold. `None` means: not limited."""
+
+    ttft_ms: float | None = Field(default=None, gt=0)
+    ttft_percentile: Literal[50, 95, 99] = 95
+    tpot_ms: float | None = Field(default=None, gt=0)
+    tpot_percentile: Literal[50, 95, 99] = 50
+    success_share: float = Field(default=0.99, gt=0, le=1)
+
+
+class Workload(Frozen):
+    """Lengths, arrival, cache-hit share and SLO of the traffic (document `day0/workload/v1`)."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")
+    summary: str = ""
+    input_tokens: int = Field(ge=1)
+    output_tokens: int = Field(ge=1)
+    arrival: Literal["poisson", "single_stream"] = "poisson"
+    prefixes: int = Field(default=1, ge=1, description="number of distinct shared prefixes")
+    cached_share: float = Field(default=0.0, ge=0, lt=1, description="share of the input that is a shared prefix")
+    text: Literal["prose", "sums"] = "prose"
+    temperature: float = Field(default=0.0, ge=0)
+    slo: Slo = Slo()
+
+
+class MeasureRules(Frozen):
+    """How long a number must be watched before it counts; belongs to the target.
+
+    `min_requests` and `p95_multiples` set the steady window of a point: max(point_s, min_requests / rate,
+    p95_multiples x p95 e2e). `short` labels figures measured below the minima of `mi355x`.
+    """
+
+    point_s: float = Field(gt=0)
+    min_requests: int = Field(ge=1)
+    p95_multiples: float = Field(ge=0)
+    max_points: int = Field(ge=2, description="load points per boot, the discarded first one not counted")
+    max_pairs: int = Field(ge=2)
+    stability_s: float = Field(ge=0)
+    short: bool = False
+
+
+class Target(Frozen):
+    """A class of node and how it is reached (document `day0/target/v1`)."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")
+    kind: Literal["local", "docker", "twin"]
+    accelerator: str = Field(description="key of the hardware table, `cpu` for none")
+    gpus: int = Field(default=0, ge=0)
+    engine: str = "sglang"
+    base_flags: Map[FlagValue] = Field(default_factory=dict, description="without these nothing boots here")
+    base_env: Map[str] = Field(default_factory=dict)
+    server_cores: tuple[int, ...] = ()
+    harness_cores: tuple[int, ...] = ()
+    stall_s: float = Field(description="node seconds without progress after ready before a server counts as hung")
+    boot_stall_s: float = Field(description="node seconds without any progress while booting")
+    boot_cap_s: float = Field(description="hard cap of a boot, node seconds")
+    measure: MeasureRules
+    workload: str = Field(description="default workload of this target")
+    baseline_label: str = "the engine's defaults"
+
+
+class Objective(StrEnum):
+    """What is maximised."""
+
+    GOODPUT = "goodput"
+    USD_PER_MTOK = "usd_per_mtok"
+    SINGLE_STREAM = "single_stream"

@@ -1,0 +1,1 @@
+"""Where commands run: the ports, and the nodes that implement them."""

@@ -1,0 +1,1 @@
+"""How each serving engine is launched, asked and stopped."""
