@@ -1,0 +1,75 @@
+# day0: `make` with no argument lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+VENV := .venv
+PY := $(VENV)/bin/python
+DAY0 := $(VENV)/bin/day0
+PYTHON ?= python3
+export DAY0_HOME ?= $(shell $(PYTHON) -c 'import os,pathlib;print(pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home()/".local/share")/"day0")')
+TINY := $(DAY0_HOME)/models/tiny-llama
+
+.PHONY: help run run-cpu run-cpu-quick engine test test-all bench soak scenarios lint lock docs dev clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+run: run-cpu  ## the whole loop; on this machine's processor
+
+engine: $(VENV)/.base  ## install the real SGLang for this machine's CPU and make the tiny model
+	$(DAY0) engine install cpu
+	$(DAY0) engine tiny-model $(TINY)
+
+run-cpu: engine  ## search on a real SGLang server, confirm, write a recipe, replay it (about 25 min)
+	$(DAY0) run $(TINY) --target cpu --again
+
+run-cpu-quick: engine  ## the same with 4 candidates and short windows (at most 12 min)
+	$(DAY0) run $(TINY) --target cpu-quick --again
+
+dev: $(VENV)/.dev  ## environment for work on day0
+
+test: $(VENV)/.dev  ## fast tests: no GPU, Docker, engine or network
+	$(PY) -m pytest -q
+
+test-all: $(VENV)/.dev  ## everything that this machine can run; what it cannot says why
+	$(PY) -m pytest -q tests/unit tests/contract
+	$(PY) -m pytest -q --timeout 600 tests/crash tests/packaging
+	$(PY) -m pytest -q --timeout 600 tests/engine
+
+bench: $(VENV)/.dev  ## figures and ratios, printed, never asserted
+	$(PY) bench/overhead.py
+
+soak: $(VENV)/.dev  ## the crash suite again and again, at random moments
+	for i in 1 2 3 4 5; do $(PY) -m pytest -q --timeout 600 tests/crash; done
+
+scenarios: $(VENV)/.dev  ## which scenario line is proved by which test, and run those tests
+	$(PY) scripts/scenarios.py
+
+lint: $(VENV)/.dev  ## ruff, mypy --strict, layers, stale documents
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) scripts/docs.py --check
+
+docs: $(VENV)/.dev  ## regenerate what is drawn from the code
+	$(PY) scripts/docs.py
+
+lock: $(VENV)/.dev  ## renew the lock files from pyproject.toml
+	scripts/lock
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "day0 needs Python 3.11 or newer; say which with PYTHON=python3.12"'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: requirements.lock setup.py pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install --quiet --require-hashes -r requirements.lock
+	$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.dev: requirements-dev.lock setup.py pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install --quiet --require-hashes -r requirements-dev.lock
+	$(VENV)/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $(VENV)/.base $@
+
+clean:  ## remove the environment and the caches (never the data in DAY0_HOME)
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
