@@ -17,6 +17,9 @@ class FlagSpec(Frozen):
     help: str = ""
     aliases: tuple[str, ...] = ()
     negatable: bool = Field(default=False, description="--no-NAME exists")
+    kind: str = Field(default="", description="int, float, str or json, from the engine's own parser; empty = unknown")
+    default: str | None = Field(default=None, description="as the engine's own parser prints it; None = unknown")
+    many: bool = Field(default=False, description="takes one or more values, given here as one blank-separated text")
 
 
 class EngineFacts(Frozen):
