@@ -69,7 +69,7 @@ class Target(Frozen):
     boot_cap_s: float = Field(description="hard cap of a boot, node seconds")
     measure: MeasureRules
     workload: str = Field(description="default workload of this target")
-    max_attempts: int | None = Field(default=None, ge=2, description="attempts, the baseline included, unless asked otherwise")
+    max_attempts: int | None = Field(default=None, ge=2, description="of a run, baseline included, unless asked")
     baseline_label: str = "the engine's defaults"
 
 
