@@ -6,7 +6,8 @@ Day0Error
 │   ├── NodeLost              the node no longer answers
 │   ├── DiskFull              no room left for what has to be written
 │   ├── Timeout               a deadline of node time passed
-│   └── LostLease             this process no longer holds the right to write (controller lock, attempt epoch)
+│   ├── LostLease             this process no longer holds the right to write (controller lock, attempt epoch)
+│   └── Conflict              a write that the ledger's rules forbid: nothing of its transaction is kept
 ├── CandidateFailed           the candidate's own fault, with failure class and evidence line
 ├── Refused                   a proposal was not admitted; costs nothing
 └── Cancelled                 a person or the deadline stopped the work
@@ -45,6 +46,10 @@ class Timeout(Infrastructure):
 
 class LostLease(Infrastructure):
     """This process lost the controller lock or the attempt's epoch; its writes are refused."""
+
+
+class Conflict(Infrastructure):
+    """A write that the ledger's rules forbid: an illegal move, a change of a finished row, a second verdict."""
 
 
 class CandidateFailed(Day0Error):

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from day0.runs.candidate import Candidate
-from day0.runs.facts import Fact, Knee, LoadPoint, Pair, Rung, Verdict
+from day0.runs.engine_facts import BootFacts
+from day0.runs.facts import BootEnded, Fact, Knee, LoadPoint, Pair, Rung, Verdict
 from day0.runs.values import Frozen, Map, canonical_json, sha256
 from day0.runs.workload import Objective, Target, Workload
 from pydantic import Field
@@ -89,6 +90,8 @@ class Run(Frozen):
     status: RunStatus
     reason: str = ""
     round: int = 0
+    baseline: str | None = Field(default=None, description="attempt ID of the engine's defaults")
+    leader: str | None = Field(default=None, description="attempt ID of the best kept candidate so far")
     incumbent: str | None = Field(default=None, description="attempt ID of the best confirmed candidate")
     spent_node_s: float = 0.0
     created_at: datetime
@@ -114,7 +117,8 @@ class Attempt(Frozen):
     verdicts: tuple[Verdict, ...] = ()
     points: tuple[tuple[int, Rung, LoadPoint], ...] = Field(default=(), description="(boot, rung, point)")
     knees: tuple[tuple[int, Rung, Knee], ...] = ()
-    node_s: float = 0.0
+    boots: int = Field(default=0, description="highest boot number recorded; the next boot is one more")
+    node_s: float = Field(default=0.0, description="node seconds of all its ended boots")
 
     def verdict(self, rung: Rung) -> Verdict | None:
         """The verdict on a rung, if it was reached."""
@@ -138,6 +142,35 @@ class Comparison(Frozen):
     method: str
 
 
+class Boot(Frozen):
+    """A lease of an attempt on a node; `ended` is None while no end of it was recorded."""
+
+    attempt: str
+    number: int
+    epoch: int
+    argv: tuple[str, ...]
+    env: Map[str] = Field(default_factory=dict)
+    facts: BootFacts | None = Field(default=None, description="None: it never became ready")
+    ended: BootEnded | None = None
+
+
+class Submitted(Frozen):
+    """What became of a request: a new run, an active one that was joined, or a finished one to look at."""
+
+    run: Run
+    joined: bool
+    finished: bool
+
+
+class StoredRecipe(Frozen):
+    """A rendered recipe; `digest` is the sha256 of its text."""
+
+    run: str
+    workload: str
+    digest: str
+    text: str
+
+
 class Event(Frozen):
     """One line of a run's story; `number` counts per run without gaps."""
 
@@ -158,6 +191,7 @@ __all__ = [
     "RUN_MOVES",
     "Attempt",
     "AttemptStatus",
+    "Boot",
     "Comparison",
     "Event",
     "Fact",
@@ -165,4 +199,6 @@ __all__ = [
     "Run",
     "RunRequest",
     "RunStatus",
+    "StoredRecipe",
+    "Submitted",
 ]
