@@ -96,4 +96,5 @@ class BootFacts(Frozen):
     resolved: Map[FlagValue | None] = Field(default_factory=dict)
     max_running_requests: int | None = Field(default=None, description="sum over replicas of the effective cap")
     kv_tokens: int | None = None
+    differs: Map[str] = Field(default_factory=dict, description="asked flag -> what the engine resolved it to")
     fallback_lines: int = Field(default=0, description="kernel fallback or untuned-shape lines since launch")
