@@ -70,7 +70,6 @@ class Target(Frozen):
     measure: MeasureRules
     max_attempts: int | None = Field(default=None, ge=1, description="cap of candidates beyond the baseline; None = none")
     workload: str = Field(description="default workload of this target")
-    max_attempts: int | None = Field(default=None, ge=2, description="of a run, baseline included, unless asked")
     baseline_label: str = "the engine's defaults"
 
 
