@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from day0.agent.policy.actions import Action
-from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
+from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import Infrastructure
 from day0.runs.schema import Attempt, RunRequest
-from day0.runs.values import Frozen
+from day0.runs.values import Frozen, Map
 from pydantic import Field
 
 
@@ -46,6 +46,7 @@ class RunView(Frozen):
     budget_left_s: float = Field(description="node seconds left for search; the closing time is already reserved")
     attempts_left: int
     answers: tuple[Answer, ...] = ()
+    boots: Map[BootFacts] = Field(default_factory=dict, description="attempt ID -> what its last boot resolved to")
 
     def attempt(self, attempt_id: str) -> Attempt | None:
         """The attempt of that ID."""
@@ -55,7 +56,7 @@ class RunView(Frozen):
 class Proposal(Frozen):
     """A batch of experiments, most promising first."""
 
-    proposer: str = Field(description="playbook, llm, tpe, random, default")
+    proposer: str = Field(description="playbook, llm, stand-in, tpe, random, default")
     actions: tuple[Action, ...]
     note: str = Field(default="", description="e.g. why the playbook stood in for the LLM")
     usage: Usage = Usage()
