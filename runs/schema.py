@@ -163,11 +163,11 @@ class Submitted(Frozen):
 
 
 class StoredRecipe(Frozen):
-    """A rendered recipe; `digest` is the sha256 of its text."""
+    """A rendered recipe; `sha256` is that of its text."""
 
     run: str
     workload: str
-    digest: str
+    sha256: str
     text: str
 
 
