@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from day0.runs.engine_facts import BootFacts, NodeFacts
+from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.values import Frozen, Map
 from pydantic import Field
 
@@ -199,6 +199,14 @@ class NodeChecked(Frozen):
     node: NodeFacts
 
 
+class Surveyed(Frozen):
+    """What a run starts from: the model's files, the engine build on the node."""
+
+    kind: Literal["surveyed"] = "surveyed"
+    model: ModelFacts
+    engine: EngineFacts
+
+
 class Pair(Frozen):
     """One boot of each arm on the same arrival times and lengths."""
 
@@ -247,6 +255,7 @@ Fact = Annotated[
     | FigureChecked
     | ArtifactKept
     | NodeChecked
+    | Surveyed
     | Progress,
     Field(discriminator="kind"),
 ]
