@@ -1,1 +1,22 @@
-"""How each serving engine is launched, asked and stopped."""
+"""The engines: how each is launched, known ready, asked, read and checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from day0.tools.engines.base import Engine
+
+    ENGINES: dict[str, type[Engine]]
+
+
+def __getattr__(name: str) -> Any:
+    """`ENGINES`: adapter name -> class; the adapters are imported when it is first asked for."""
+    if name == "ENGINES":
+        from day0.tools.engines.sglang import Sglang
+
+        return {"sglang": Sglang}
+    raise AttributeError(name)
+
+
+__all__ = ["ENGINES"]
