@@ -96,6 +96,8 @@ class LoadPoint(Frozen):
     harness_cpu: float | None = Field(default=None, description="CPU share of the load generator's own core(s)")
     running_max: float | None = None
     queue_max: float | None = None
+    kv_use_max: float | None = Field(default=None, description="fullest replica's share of KV tokens in use")
+    plateau: str = Field(default="", description="what holds requests back: admission cap, kv cap, prefill-bound")
     steady: bool
     meets_slo: bool
     void: str | None = Field(default=None, description="why the point does not count at all")
