@@ -1,0 +1,119 @@
+"""Admission: what may climb. Costs nothing and starts nothing; whatever is refused goes back as a fact.
+
+`admit` gives the candidate or the first reason against it, in the order: does it exist, is it allowed, was it tried,
+can it fit, can it be paid for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from day0.agent.policy import bans, fit
+from day0.agent.policy.axes import Option
+from day0.agent.policy.decide import cost
+from day0.runs.candidate import Candidate
+from day0.runs.engine_facts import EngineFacts
+from day0.runs.errors import Refused
+from day0.runs.schema import FINISHED, Attempt
+
+if TYPE_CHECKING:
+    from day0.agent.policy.actions import TryCandidate
+    from day0.agent.policy.base import RunView
+    from day0.runs.workload import FlagValue
+
+Check = Callable[[Candidate, EngineFacts], None]
+MAX_CHANGES = 24
+
+
+def check_flags(candidate: Candidate, facts: EngineFacts) -> None:
+    """Flags against the engine's own `--help`. Raises `Refused` naming the flag and the nearest that exists."""
+    for name, value in candidate.flags.items():
+        spec = facts.flag(name)
+        if spec is None:
+            names = [n for f in facts.flags for n in (f.name, *f.aliases)]
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; the nearest is --{near[0]}" if near else ""
+            raise Refused(f"--{name} is unknown to {facts.engine} {facts.version}{hint}")
+        if spec.takes_value and isinstance(value, bool):
+            raise Refused(f"--{name} takes a value ({spec.metavar or 'see --help'})")
+        if not spec.takes_value and not isinstance(value, bool):
+            raise Refused(f"--{name} is a switch: true or null, not {value!r}")
+        if value is False and not spec.negatable:
+            raise Refused(f"--{name} has no negative form; null removes it")
+        if spec.choices and spec.takes_value and str(value) not in spec.choices:
+            raise Refused(f"--{name} {value} is not offered: {', '.join(spec.choices[:12])}")
+
+
+def admit(action: TryCandidate, view: RunView, *, check: Check = check_flags) -> Candidate | Refused:
+    """The candidate that an action asks for, or why it does not climb. `check` is the engine adapter's own."""
+    parent = view.attempt(action.parent)
+    if parent is None:
+        known = ", ".join(a.id for a in view.attempts[-5:]) or "none yet"
+        return Refused(f"there is no attempt {action.parent!r} to change; the latest are {known}")
+    candidate = built(action, parent, view.engine)
+    for test in (_allowed, _own, _new):
+        if reason := test(action, candidate, parent, view):
+            return Refused(reason)
+    try:
+        check(candidate, view.engine)
+    except Refused as refused:
+        return refused
+    if reason := fit.misfit(candidate, view) or _affordable(view):
+        return Refused(reason)
+    return candidate
+
+
+def built(action: TryCandidate, parent: Attempt, facts: EngineFacts) -> Candidate:
+    """The parent's candidate with the action's changes, aliases resolved to the engine's own names."""
+    flags: dict[str, FlagValue | None] = {}
+    for name, value in action.flags.items():
+        spec = facts.flag(name)
+        flags[spec.name if spec else name] = value
+    return Option("", flags, action.env).on(parent.candidate)
+
+
+def _allowed(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    changed = candidate.changed(parent.candidate)
+    if len(changed) > MAX_CHANGES:
+        return f"{len(changed)} changes at once say nothing; {MAX_CHANGES} are the limit"
+    base_flags, base_env = view.request.target.base_flags, view.request.target.base_env
+    for name, value in candidate.flags.items():
+        if base_flags.get(name) != value and (reason := bans.flag_ban(name, value)):
+            return reason
+    for name, text in candidate.env.items():
+        if base_env.get(name) != text and (reason := bans.env_ban(name, text, view.engine.capabilities)):
+            return reason
+    shown = candidate.flags.get("context-length")
+    base = base_flags.get("context-length", view.model.context)
+    if shown is not None and fit.number(shown, 0) < fit.number(base, view.model.context):
+        return "a context shorter than the model's is banned: it serves less than was asked for"
+    return ""
+
+
+def _own(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    target = view.request.target
+    for name, value in target.base_flags.items():
+        if candidate.flags.get(name) != value:
+            return f"the target {target.name} needs --{name} {value}"
+    return ""
+
+
+def _new(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    if candidate == parent.candidate:
+        return f"this changes nothing about {parent.id}"
+    earlier = next((a for a in view.attempts if a.candidate == candidate), None)
+    if earlier is None:
+        return ""
+    end = earlier.status.value if earlier.status in FINISHED else f"still {earlier.status.value}"
+    return f"the same candidate is {earlier.id}, {end}: {earlier.reason}".rstrip(": ")
+
+
+def _affordable(view: RunView) -> str:
+    if view.attempts_left <= 0:
+        return "no attempts are left"
+    typical = cost(view.attempts)
+    if view.budget_left_s <= 0 or (typical is not None and view.budget_left_s < typical):
+        return f"{max(0.0, view.budget_left_s):.0f} node seconds are left; an attempt takes {typical or 0:.0f}"
+    return ""
