@@ -1,0 +1,1 @@
+"""The schema's history: append-only, run by `day0.runs.database` inside one transaction."""
