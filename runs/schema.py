@@ -76,8 +76,8 @@ class RunRequest(Frozen):
     options: Map[Any] = Field(default_factory=dict)
 
     def key(self) -> str:
-        """sha256 over what defines the run; the budget and the deadline are not part of it."""
-        same = self.model_dump(mode="json", exclude={"budget_hours", "deadline_s"})
+        """sha256 over what defines the run; its limits (budget, deadline, attempts) are not part of it."""
+        same = self.model_dump(mode="json", exclude={"budget_hours", "deadline_s", "max_attempts"})
         return sha256(canonical_json(same))
 
 
