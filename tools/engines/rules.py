@@ -129,7 +129,7 @@ def check_env(env: Mapping[str, str], facts: EngineFacts, faking: re.Pattern[str
 
     `LD_PRELOAD` is allowed for nothing but an allocator that this build's facts list.
     """
-    allocators = {v for k, v in facts.capabilities.items() if k.startswith("allocator.") and _ALLOCATORS.match(v)}
+    allocators = {path for path in facts.capabilities.values() if _ALLOCATORS.match(path)}
     for name, value in env.items():
         if not _ENV_NAME.match(name) or "\0" in value or "\n" in value or len(value) > 4096:
             raise Refused(f"{name!r} is not a usable environment variable")

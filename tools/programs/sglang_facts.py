@@ -41,7 +41,9 @@ def capabilities() -> dict[str, str]:
     for name in ("tcmalloc_minimal", "tcmalloc", "jemalloc"):
         found = sorted(path for root in ("lib", "lib64") for path in Path("/usr", root).glob(f"**/lib{name}.so.?"))
         if found:
-            out[f"allocator.{name}"] = str(found[0])
+            out.setdefault(name.removesuffix("_minimal"), str(found[0]))
+    if Path("/proc/cpuinfo").exists() and " amx_tile " in Path("/proc/cpuinfo").read_text(errors="replace"):
+        out["amx"] = "amx_tile"
     try:
         import torch
 

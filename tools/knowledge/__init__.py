@@ -1,0 +1,1 @@
+"""Known issues as YAML documents; `day0.tools.known` reads them."""
