@@ -29,33 +29,51 @@ class Clock(Protocol):
 class Process(Protocol):
     """A process and everything it started."""
 
-    def poll(self) -> Exit | None: ...
+    def poll(self) -> Exit | None:
+        """How the program itself ended, or None; what it started may live on until `stop`."""
+        ...
+
     def wait(self, timeout_s: float) -> Exit:
         """Raises `Timeout`."""
         ...
 
     def output(self, offset: int, max_bytes: int) -> bytes:
-        """Stdout and stderr from a logical offset; grows while the process runs; b"" = nothing more yet."""
+        """Stdout and stderr from a logical offset; grows while the process runs; b"" = nothing more yet.
+
+        Bytes that were not kept (64 MiB are, head and tail) read as one marker line and blanks of the same length.
+        """
         ...
 
     def vitals(self) -> Vitals: ...
     def stop(self, grace_s: float) -> Exit:
-        """SIGTERM, after `grace_s` SIGKILL, the whole tree; returns when all of it is verified gone. Idempotent."""
+        """SIGTERM, after `grace_s` SIGKILL, the whole tree; returns when all of it is verified gone. Idempotent.
+
+        The cancel token only cuts the grace. Raises `NodeLost` when something does not die.
+        """
         ...
 
 
 class Sandbox(Protocol):
     """A place with its own files, environment and processes; all of it is gone when it closes."""
 
+    root: str
+    """The work folder, as programs inside see it; processes start there."""
+
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Process:
         """argv[0] is looked up in the sandbox' environment first. A program that isn't there exits 127."""
         ...
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """Raises `FileNotFoundError`. Relative paths lie in the sandbox' work folder."""
+        """At most the first `max_bytes`. Relative paths lie in the sandbox' work folder.
+
+        Raises `FileNotFoundError`; `Refused` for a path that leads outside the work folder and the mounts.
+        """
         ...
 
-    def write(self, path: str, data: bytes) -> None: ...
+    def write(self, path: str, data: bytes) -> None:
+        """All or nothing; folders on the way are made. Raises `Refused` for a path outside the work folder."""
+        ...
+
     def free_port(self) -> int:
         """A port nobody listens on, never given twice by this node within an hour."""
         ...
@@ -72,10 +90,13 @@ class Node(Protocol):
     clock: Clock
 
     def host(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
-        """An allow-listed command (`amd-smi`, `df`, `lscpu` ...). Raises `Timeout`; 127 when it isn't there."""
+        """An allow-listed command (`amd-smi`, `df`, `lscpu` ...); 127 when it isn't there. Raises `Timeout`, `Refused`."""
         ...
 
-    def open(self, spec: SandboxSpec) -> AbstractContextManager[Sandbox]: ...
+    def open(self, spec: SandboxSpec) -> AbstractContextManager[Sandbox]:
+        """For the length of a `with` block. Raises `Infrastructure` when the node can't give what is asked."""
+        ...
+
     def sweep(self) -> Sweep:
         """Stops what earlier, dead owners left on this node: only what carries our label."""
         ...

@@ -1,0 +1,143 @@
+"""This machine as a node: separate environments, processes under wardens, no containers.
+
+Isolation is what one user on one machine can have: own work folder, allow-listed environment, own sessions,
+pinned cores. Server and harness share the machine's loopback, since the harness must reach the server; only a
+`job` with network "none" gets a network namespace of its own. Mounts are links, read-only by agreement: whoever
+needs proof hashes before and after.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from day0.runs.errors import DiskFull, Infrastructure, Refused, Timeout
+from day0.sandboxes import environment, janitor
+from day0.sandboxes.clock import WallClock
+from day0.sandboxes.isolation import grants_network_namespace
+from day0.sandboxes.local_sandbox import LocalSandbox
+from day0.sandboxes.portbook import PortBook
+from day0.sandboxes.spec import CancelToken, Completed, SandboxSpec, Sweep
+from day0.sandboxes.spool import FULL
+
+HOST_COMMANDS = frozenset({"amd-smi", "rocm-smi", "df", "lscpu", "nproc", "uname", "cat"})
+HOST_OUTPUT = 1 << 20
+
+
+class LocalNode:
+    """Node `name` under the folder `root`; `env_allow` adds names to the environment allow-list."""
+
+    def __init__(self, name: str, root: Path, *, cancel: CancelToken, env_allow: Iterable[str] = ()) -> None:
+        self.name, self.root = name, root.absolute() / name
+        self.clock = WallClock(cancel)
+        self._env_allow = tuple(env_allow)
+        self._sandboxes, self._wardens = self.root / "sandboxes", self.root / "wardens"
+        self._caches = root.absolute() / "caches"
+        for folder in (self._sandboxes, self._wardens):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._ports = PortBook(self.root / "ports.json")
+
+    def host(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
+        """Runs one of `HOST_COMMANDS`; `cat` reads /proc and /sys only. Raises `Timeout`, `Refused`, `Cancelled`."""
+        name, *rest = argv
+        if name not in HOST_COMMANDS or (
+            name == "cat" and not all(re.match(r"/(proc|sys)/(?!.*\.\.)", a) for a in rest)
+        ):
+            raise Refused(f"{' '.join(argv)!r} is not among the commands that run on the host")
+        env = environment.base(os.environ) | {"PATH": environment.SYSTEM_PATH + ":/opt/rocm/bin", "LC_ALL": "C"}
+        with self._place(SandboxSpec("job", "", "host")) as (work, records):
+            sandbox = LocalSandbox(
+                SandboxSpec("server", "", "host"), work, records, env=env, ports=self._ports, clock=self.clock
+            )
+            try:
+                process = sandbox.spawn(argv)
+                code = process.wait(timeout_s).code
+                return Completed(code, process.output(0, HOST_OUTPUT))
+            except Timeout as error:
+                raise Timeout(f"{' '.join(argv)} did not end in {timeout_s:g} s") from error
+            finally:
+                sandbox.close()
+
+    @contextmanager
+    def open(self, spec: SandboxSpec) -> Iterator[LocalSandbox]:
+        """A sandbox; leaving the block stops all that runs in it and removes its files.
+
+        Raises `Infrastructure` when the environment is not there, a core does not exist, or a `job` asks for no
+        network and the system grants no network namespace; `DiskFull`, `Cancelled`.
+        """
+        self.clock.check()
+        self._admit(spec)
+        with self._place(spec) as (work, records):
+            caches = {name: self._cache(name) for name in spec.caches}
+            env = environment.of_sandbox(spec, work, caches, self._env_allow)
+            sandbox = LocalSandbox(spec, work, records, env=env, ports=self._ports, clock=self.clock)
+            try:
+                yield sandbox
+            finally:
+                sandbox.close()
+
+    def sweep(self) -> Sweep:
+        """Stops what dead owners left under this node's folder, and nothing else."""
+        return janitor.sweep(self._wardens, self._sandboxes)
+
+    def _admit(self, spec: SandboxSpec) -> None:
+        if spec.environment and not Path(spec.environment, "bin").is_dir():
+            raise Infrastructure(f"the environment {spec.environment} is not installed on this node")
+        if missing := set(spec.cores) - os.sched_getaffinity(0):
+            raise Infrastructure(f"this machine offers no cores {sorted(missing)}")
+        if spec.role == "job" and spec.network == "none" and not grants_network_namespace():
+            raise Infrastructure(
+                "this system grants no network namespace, so nothing can run here without network: "
+                "allow unprivileged user namespaces (sysctl user.max_user_namespaces) or use Docker"
+            )
+
+    @contextmanager
+    def _place(self, spec: SandboxSpec) -> Iterator[tuple[Path, Path]]:
+        """A fresh work folder and the place of its records."""
+        stem = f"{re.sub(r'[^A-Za-z0-9._-]', '_', spec.attempt)}-{spec.epoch}-{spec.role}"
+        work: Path | None = None
+        try:
+            work = self._fresh(stem)
+            for name in ("home", "tmp"):
+                (work / name).mkdir()
+            for host, inside in spec.mounts:
+                self._mount(work, Path(host), inside)
+        except (OSError, Infrastructure) as error:
+            if work is not None:
+                shutil.rmtree(work, ignore_errors=True)
+            if isinstance(error, Infrastructure):
+                raise
+            kind = DiskFull if error.errno in FULL else Infrastructure
+            raise kind(f"no sandbox can be made under {self._sandboxes}: {error.strerror}") from error
+        yield work, self._wardens / work.name
+
+    def _fresh(self, stem: str) -> Path:
+        number = 0
+        while True:
+            work = self._sandboxes / f"{stem}-{number}"
+            try:
+                work.mkdir(mode=0o700)
+            except FileExistsError:
+                number += 1
+            else:
+                return work
+
+    def _mount(self, work: Path, host: Path, inside: str) -> None:
+        if not host.exists():
+            raise Infrastructure(f"{host} is not on this node")
+        if inside == str(host):
+            return
+        target = work / inside
+        if Path(inside).is_absolute() or ".." in Path(inside).parts:
+            raise Infrastructure(f"a local sandbox can't show {host} at {inside}: use its own path or a relative one")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(host)
+
+    def _cache(self, name: str) -> Path:
+        path = self._caches / re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        path.mkdir(parents=True, exist_ok=True)
+        return path

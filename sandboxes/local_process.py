@@ -1,0 +1,185 @@
+"""A process on this machine, seen from day0: the other end of the warden's pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from day0.runs.errors import DiskFull, NodeLost, Timeout
+from day0.sandboxes import identity, janitor, record
+from day0.sandboxes.clock import SLICE_S, WallClock
+from day0.sandboxes.identity import Known
+from day0.sandboxes.spec import Exit, Vitals
+from day0.sandboxes.spool import SpoolReader
+
+WARDEN = Path(__file__).with_name("warden_main.py")
+CANCELLED_GRACE_S = 3.0
+"""Who cancels wants the node back within seconds: the grace of a stop is cut to this."""
+SETTLE_S = 30.0
+"""Beyond the grace: the warden gives up on processes that hang in the kernel after 20 s."""
+
+
+class LocalProcess:
+    """A program under a warden. `folder` holds its record and output and is the caller's to delete."""
+
+    def __init__(
+        self,
+        folder: Path,
+        job: dict[str, Any],
+        *,
+        attempt: str,
+        sandbox: str,
+        clock: WallClock,
+        warden_env: dict[str, str],
+    ) -> None:
+        """Raises `NodeLost` when this machine can't start a process, `DiskFull`."""
+        self.folder, self._clock = folder, clock
+        self._spool = SpoolReader(str(folder))
+        self._exit: Exit | None = None
+        self._gone = False
+        self._rest = b""
+        own = identity.stat(os.getpid())
+        assert own is not None
+        order = {"job": job, "owner": [own.pid, own.start], "attempt": attempt, "sandbox": sandbox}
+        try:
+            with (folder / "warden.err").open("wb") as errors:
+                self._warden = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(WARDEN), str(folder)],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
+                    env=warden_env, cwd="/", start_new_session=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise NodeLost(f"this machine can't start a process: {error.strerror}") from error
+        assert self._warden.stdin is not None and self._warden.stdout is not None
+        self._orders: IO[bytes] = self._warden.stdin
+        self._events: IO[bytes] = self._warden.stdout
+        os.set_blocking(self._events.fileno(), False)
+        self._tell(order)
+
+    @property
+    def pid(self) -> int:
+        """The warden's pid; the program and its tree are below it."""
+        return self._warden.pid
+
+    def poll(self) -> Exit | None:
+        """How the program ended, or None. What it started may live on until `stop`. Raises `DiskFull`, `NodeLost`."""
+        self._listen(0.0)
+        return self._exit
+
+    def wait(self, timeout_s: float) -> Exit:
+        """Raises `Timeout`, `Cancelled`, `DiskFull`, `NodeLost`."""
+        end = time.monotonic() + timeout_s
+        while True:
+            self._clock.check()
+            left = end - time.monotonic()
+            self._listen(max(0.0, min(left, SLICE_S)))
+            if self._exit is not None:
+                return self._exit
+            if left <= 0:
+                raise Timeout(f"the program still runs after {timeout_s:g} s")
+
+    def output(self, offset: int, max_bytes: int) -> bytes:
+        """Both streams, from a logical offset. Bytes that were not kept read as a marker line and blanks."""
+        return self._spool.read(offset, max_bytes)
+
+    def vitals(self) -> Vitals:
+        """Signs of life of the tree. Raises `DiskFull`, `NodeLost`."""
+        self._listen(0.0)
+        table = identity.table()
+        warden = table.get(self._warden.pid)
+        tree = [p for p in identity.descendants(table, self._warden.pid) if p.state not in "ZX"]
+        ticks = sum(p.cpu + p.reaped_cpu for p in tree) + (warden.reaped_cpu if warden else 0)
+        read = [n for p in tree if (n := identity.io_bytes(p.pid)) is not None]
+        return Vitals(
+            output_bytes=self._spool.size(),
+            cpu_s=ticks / os.sysconf("SC_CLK_TCK"),
+            io_bytes=sum(read) if read else None,
+            children=len(tree),
+            rss_bytes=sum(p.rss for p in tree) * os.sysconf("SC_PAGE_SIZE"),
+        )
+
+    def stop(self, grace_s: float) -> Exit:
+        """Ends the whole tree and verifies it. Not interrupted by the cancel token, which only cuts the grace.
+
+        Raises `NodeLost` when a process does not die.
+        """
+        if not self._gone:
+            grace = min(grace_s, CANCELLED_GRACE_S) if self._clock.cancel() else grace_s
+            self._tell({"stop": grace})
+            end = time.monotonic() + grace + SETTLE_S
+            while not self._gone and time.monotonic() < end:
+                with contextlib.suppress(DiskFull):
+                    self._listen(SLICE_S)
+                if grace > CANCELLED_GRACE_S and self._clock.cancel():
+                    grace = CANCELLED_GRACE_S
+                    self._tell({"stop": grace})
+            self._reap()
+        return self._exit or Exit(128 + 9)
+
+    def close(self) -> None:
+        """Stops at once, if that was not done, and releases the pipes."""
+        try:
+            self.stop(0.0)
+        finally:
+            self._orders.close()
+            self._events.close()
+
+    def _tell(self, order: dict[str, Any]) -> None:
+        data = memoryview(json.dumps(order).encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # a dead warden shows on the other pipe
+            while data:
+                data = data[self._orders.write(data) :]
+
+    def _listen(self, timeout_s: float) -> None:
+        """Takes in what the warden said, waiting at most `timeout_s` for it."""
+        if self._gone:
+            return
+        poll = select.poll()
+        poll.register(self._events, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
+            return
+        data = self._events.read(65536)
+        if data == b"":
+            self._lost()
+        *lines, self._rest = (self._rest + (data or b"")).split(b"\n")
+        for line in lines:
+            self._heard(json.loads(line))
+
+    def _heard(self, event: dict[str, Any]) -> None:
+        if "exit" in event:
+            self._exit = Exit(event["exit"], event["oom"])
+        if "gone" in event:
+            self._gone = True
+            self._exit = self._exit or Exit(event["gone"])
+        if "full" in event:
+            raise DiskFull(f"no room for the output of a process: {event['full']}")
+        if "failed" in event:
+            raise NodeLost(f"a process could not be started: {event['failed']}")
+        if event.get("undead"):
+            raise NodeLost(f"processes {event['undead']} do not die: they hang in the kernel")
+
+    def _lost(self) -> None:
+        """The warden ended without a word: somebody killed it. Its tree is stopped from here."""
+        self._reap()
+        self._gone = True
+        if (ended := record.read_exit(str(self.folder))) is not None:
+            self._exit = Exit(*ended)
+        if (found := record.load(str(self.folder))) is not None:
+            janitor.kill_tree(found)
+        raise NodeLost(
+            f"the warden of a process was killed (its pid was {self._warden.pid}); what it watched is stopped"
+        )
+
+    def _reap(self) -> None:
+        try:
+            self._warden.wait(5.0)
+        except subprocess.TimeoutExpired:
+            identity.send(Known(self._warden.pid, getattr(identity.stat(self._warden.pid), "start", -1)), 9)
+            self._warden.wait()
