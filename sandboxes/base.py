@@ -90,7 +90,7 @@ class Node(Protocol):
     clock: Clock
 
     def host(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
-        """An allow-listed command (`amd-smi`, `df`, `lscpu` ...); 127 when it isn't there. Raises `Timeout`, `Refused`."""
+        """An allow-listed command (`amd-smi`, `df` ...); 127 when it isn't there. Raises `Timeout`, `Refused`."""
         ...
 
     def open(self, spec: SandboxSpec) -> AbstractContextManager[Sandbox]:

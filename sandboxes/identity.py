@@ -8,7 +8,8 @@ warden also records every descendant it sees and the session that it made.
 Standard library only: the warden runs this without site-packages.
 """
 
-# ruff: noqa: PTH - the warden loads this, and pathlib would double its start time
+# The warden loads this, and pathlib would double its start time.
+# ruff: noqa: PTH
 
 from __future__ import annotations
 

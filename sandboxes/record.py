@@ -7,7 +7,8 @@ holds how the program ended.
 Standard library only.
 """
 
-# ruff: noqa: PTH - the warden loads this, and pathlib would double its start time
+# The warden loads this, and pathlib would double its start time.
+# ruff: noqa: PTH
 
 from __future__ import annotations
 

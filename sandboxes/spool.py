@@ -7,7 +7,8 @@ jumps to the end and one that comes back later all see the same text at the same
 Standard library only: the warden writes it, day0 reads it.
 """
 
-# ruff: noqa: PTH - the warden loads this, and pathlib would double its start time
+# The warden loads this, and pathlib would double its start time.
+# ruff: noqa: PTH
 
 from __future__ import annotations
 
