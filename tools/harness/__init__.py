@@ -1,0 +1,1 @@
+"""Programs that run inside the harness' own environment: sent as files, never imported by day0."""

@@ -1,0 +1,286 @@
+"""The load generator: imports the benchmark client once, then runs one plan after the other.
+
+Runs in the harness environment, started once per boot: `python loadgen.py`, work folder = the sandbox'. It obeys
+files: `go-N` holds the sha256 of `plan-N.json` (written before it), answers with `result-N.json` (renamed into
+place); `cancel-N` ends a plan early, `stop` ends the program. Progress goes to stdout, a line a second.
+
+Plan keys: base_url, tokenizer (model folder), corpus (file), chat, input_tokens, output_tokens, prefix_tokens,
+temperature, prefixes [place], primes [[prefix, place]], requests [[send time, prefix, place]] (open loop, seconds
+from the start of the timed window, lead-in negative) or with concurrency (closed loop, times unused), window_s,
+lead_s, drain_s, request_deadline_s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import itertools
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
+import client  # type: ignore[import-not-found]
+import prompts  # type: ignore[import-not-found]
+
+POLL_S = 0.05
+CLOSED_ROUNDS = 8
+LAG_TICK_S = 0.02
+
+
+def say(text: str) -> None:
+    """One line for whoever watches."""
+    print(text, flush=True)  # noqa: T201
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+class Point:
+    """One plan while it runs."""
+
+    def __init__(self, module: Any, cutter: Any, plan: dict[str, Any]) -> None:
+        self.module, self.cutter, self.plan = module, cutter, plan
+        self.heads = [cutter.head(place, plan["prefix_tokens"]) for place in plan["prefixes"]]
+        self.rows: list[dict[str, Any]] = []
+        self.ready: list[tuple[float, Any]] = []
+        self.lags: list[float] = []
+        self.zero = 0.0
+        self.sent = self.done = 0
+
+    def build(self, prefix: int, place: int) -> Any:
+        """The client's request of a prefix and a place in the corpus."""
+        plan = self.plan
+        text, tokens = self.cutter.exact(self.heads[prefix], place, plan["input_tokens"])
+        return client.make_input(
+            self.module,
+            url=plan["base_url"],
+            prompt=text,
+            prompt_tokens=tokens,
+            output_tokens=plan["output_tokens"],
+            temperature=plan["temperature"],
+        )
+
+    async def send(self, item: Any, at: float | None, deadline_s: float) -> dict[str, Any]:
+        """One request: what the client saw of it, also when it was cut off."""
+        seen: dict[str, Any] = {}
+        client.CURRENT.set(seen)
+        began = time.perf_counter()
+        error = ""
+        try:
+            await asyncio.wait_for(self.module.async_request_sglang_generate(item), deadline_s)
+        except TimeoutError:
+            error = f"deadline: not done after {deadline_s:.1f} s"
+        except asyncio.CancelledError:
+            error = "cut"
+        finally:
+            row = self.row(item, seen, at, began, error)
+            self.done += 1
+        return row
+
+    def row(self, item: Any, seen: dict[str, Any], at: float | None, began: float, error: str) -> dict[str, Any]:
+        """The details of one request; times in seconds from the start of the timed window, latencies in ms."""
+        out, meta = seen.get("out"), seen.get("meta") or {}
+        text = getattr(out, "generated_text", "")
+        itl = [round(1e3 * gap, 3) for gap in getattr(out, "itl", [])]
+        ttft = 1e3 * getattr(out, "ttft", 0.0)
+        tokens = meta.get("completion_tokens")
+        if tokens is None:
+            tokens = len(itl) + 1 if ttft > 0 else 0
+        error = error or seen.get("error", "") or getattr(out, "error", "").strip().rpartition("\n")[2]
+        ok = not error and bool(getattr(out, "success", False)) and ttft > 0 and tokens > 0
+        start = getattr(out, "start_time", 0.0) or began
+        latency = getattr(out, "latency", 0.0) if ok else time.perf_counter() - start
+        row = {
+            "planned": at,
+            "sent": round(start - self.zero, 5),
+            "ttft_ms": round(ttft, 3),
+            "itl_ms": itl,
+            "latency_ms": round(1e3 * latency, 3),
+            "output_tokens": tokens,
+            "prompt_tokens": meta.get("prompt_tokens", getattr(item, "prompt_len", None)),
+            "asked_tokens": item.prompt_len,
+            "cached_tokens": meta.get("cached_tokens"),
+            "hash": hashlib.sha256(text.encode()).hexdigest()[:16],
+            "ok": ok,
+            "error": error if error or ok else "no token came",
+        }
+        self.rows.append(row)
+        return row
+
+    async def prime(self) -> list[dict[str, Any]]:
+        """The shared prefixes, one request at a time, before anything is timed; with their cached tokens."""
+        plan, out = self.plan, []
+        for prefix, place in plan["primes"]:
+            item = self.build(prefix, place)
+            item.output_len = 1
+            item.extra_request_body["sampling_params"]["max_new_tokens"] = 1
+            row = await self.send(item, None, plan["request_deadline_s"])
+            out.append({"prefix": prefix, "cached_tokens": row["cached_tokens"], "error": row["error"]})
+        self.rows.clear()
+        return out
+
+    async def open_loop(self) -> None:
+        """Sends at the planned times, whatever the server does; then waits `drain_s` at most."""
+        plan, tasks = self.plan, []
+        self.zero = time.perf_counter() + plan["lead_s"] + 0.05
+        try:
+            for at, item in self.ready:
+                await asyncio.sleep(max(0.0, self.zero + at - time.perf_counter()))
+                tasks.append(asyncio.create_task(self.send(item, at, plan["request_deadline_s"])))
+                self.sent += 1
+            await asyncio.sleep(max(0.0, self.zero + plan["window_s"] - time.perf_counter()))
+            await asyncio.wait(tasks, timeout=plan["drain_s"])
+        finally:
+            await end(tasks)
+
+    async def closed_loop(self) -> None:
+        """`concurrency` clients that ask again at once until the window ends; what still runs is cut."""
+        plan = self.plan
+        later = (self.build(prefix, place) for _, prefix, place in plan["requests"][len(self.ready) :])
+        items = itertools.chain((item for _, item in self.ready), later)
+        self.zero = time.perf_counter() + plan["lead_s"] + 0.05
+        tasks = [asyncio.create_task(self.stream(items)) for _ in range(plan["concurrency"])]
+        try:
+            await asyncio.sleep(self.zero + plan["window_s"] - time.perf_counter())
+        finally:
+            await end(tasks)
+
+    async def stream(self, items: Iterator[Any]) -> None:
+        """One client of a closed loop. After a failed request it waits, so as not to spin on a dead server."""
+        for item in items:
+            self.sent += 1
+            row = await self.send(item, None, self.plan["request_deadline_s"])
+            if row["error"] == "cut":
+                return
+            if not row["ok"]:
+                await asyncio.sleep(0.2)
+
+    async def watch(self) -> None:
+        """How late the event loop is: a sleep of 20 ms that takes longer shows a loop that can't keep up."""
+        last = time.perf_counter()
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(LAG_TICK_S)
+            now = time.perf_counter()
+            self.lags.append(max(0.0, now - began - LAG_TICK_S))
+            if now - last >= 1.0:
+                last = now
+                say(f"{self.plan['number']} t={now - self.zero:.1f} sent={self.sent} done={self.done}")
+
+    async def cancelled(self) -> None:
+        """Returns when day0 asks to end this plan early."""
+        mark = Path(f"cancel-{self.plan['number']}")
+        while not mark.exists():
+            await asyncio.sleep(0.2)
+
+    def prepare(self) -> None:
+        """Builds the prompts before anything is timed: all of an open loop, the first rounds of a closed one."""
+        count = CLOSED_ROUNDS * self.plan["concurrency"] if self.plan["concurrency"] else None
+        self.ready = [(at, self.build(prefix, place)) for at, prefix, place in self.plan["requests"][:count]]
+
+    async def run(self) -> dict[str, Any]:
+        """Prepare, prime, run, and tell."""
+        self.prepare()
+        primes = await self.prime()
+        began, cpu = time.perf_counter(), cpu_s()
+        self.sent = self.done = 0
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        watch = asyncio.create_task(self.watch())
+        work = asyncio.create_task(self.closed_loop() if self.plan["concurrency"] else self.open_loop())
+        mark = asyncio.create_task(self.cancelled())
+        try:
+            await asyncio.wait({work, mark}, return_when=asyncio.FIRST_COMPLETED)
+            early = not work.done()
+            await end([work])
+        finally:
+            await end([watch, mark])
+            gc.enable()
+            gc.unfreeze()
+        if not early:
+            work.result()
+        wall = time.perf_counter() - began
+        lags = sorted(self.lags) or [0.0]
+        return {
+            "number": self.plan["number"],
+            "early": early,
+            "ended_s": time.perf_counter() - self.zero if self.zero else None,
+            "wall_s": wall,
+            "cpu_share": (cpu_s() - cpu) / wall,
+            "lag_p95_ms": 1e3 * lags[int(0.95 * (len(lags) - 1))],
+            "lag_max_ms": 1e3 * lags[-1],
+            "primes": primes,
+            "requests": self.rows,
+        }
+
+
+async def end(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancels what is not done and waits for it, so that its row is written."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def save(path: str, value: object) -> None:
+    """Writes a file that is there whole or not at all."""
+    part = Path(path + ".part")
+    part.write_text(json.dumps(value), encoding="utf-8")
+    part.replace(path)
+
+
+def next_plan(number: int) -> dict[str, Any] | None:
+    """The plan of that number, once it is there whole."""
+    go = Path(f"go-{number}")
+    if not go.exists():
+        return None
+    data, digest = Path(f"plan-{number}.json").read_bytes(), go.read_text().strip()
+    if not digest:
+        return None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(f"plan-{number}.json is not what was announced")
+    plan: dict[str, Any] = json.loads(data)
+    return plan
+
+
+def main() -> int:
+    """Runs plans until told to stop."""
+    began = time.perf_counter()
+    module = client.load()
+    save("ready.json", {"import_s": time.perf_counter() - began})
+    say(f"ready after {time.perf_counter() - began:.1f} s")
+    cutters: dict[tuple[str, str, bool], Any] = {}
+    number = 1
+    while not Path("stop").exists():
+        plan = next_plan(number)
+        if plan is None:
+            time.sleep(POLL_S)
+            continue
+        try:
+            key = (plan["tokenizer"], plan["corpus"], plan["chat"])
+            if key not in cutters:
+                text = Path(plan["corpus"]).read_text("ascii")
+                cutters[key] = prompts.Cutter(prompts.load_tokenizer(plan["tokenizer"]), text, plan["chat"])
+            result = asyncio.run(Point(module, cutters[key], plan).run())
+        except Exception as error:
+            traceback.print_exc()
+            result = {"number": number, "crash": f"{type(error).__name__}: {error}"[:500]}
+        save(f"result-{number}.json", result)
+        number += 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

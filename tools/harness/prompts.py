@@ -1,0 +1,76 @@
+"""Prompts of exact token counts, cut from a text with the model's own tokenizer. Runs in the harness environment."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+TRIES = 24
+
+
+def load_tokenizer(folder: str) -> Any:
+    """The model's tokenizer; no code of the checkpoint is run. A class that this transformers lacks: from its file."""
+    transformers = importlib.import_module("transformers")
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (ValueError, KeyError, ImportError, AttributeError):
+        return transformers.PreTrainedTokenizerFast(tokenizer_file=str(Path(folder) / "tokenizer.json"))
+
+
+class Cutter:
+    """Cuts prompts out of one corpus, which is taken as a ring."""
+
+    def __init__(self, tokenizer: Any, corpus: str, chat: bool) -> None:
+        self.tokenizer, self.corpus = tokenizer, corpus
+        self.chat = chat and bool(getattr(tokenizer, "chat_template", None))
+        sample = corpus[:4000]
+        self.ratio = len(sample) / max(1, self.count(sample))
+
+    def count(self, text: str) -> int:
+        """Tokens of a text as the server counts them (its special tokens included)."""
+        return len(self.tokenizer(text, add_special_tokens=True)["input_ids"])
+
+    def render(self, content: str) -> str:
+        """Through the chat template as one user message, without a second BOS where the tokenizer adds its own."""
+        if not self.chat:
+            return content
+        message = [{"role": "user", "content": content}]
+        text: str = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        bos = getattr(self.tokenizer, "bos_token", None)
+        if bos and text.startswith(bos) and self.count("") > 0:
+            text = text[len(bos) :]
+        return text
+
+    def span(self, start: int, chars: int) -> str:
+        """`chars` characters from a place in the ring."""
+        start %= len(self.corpus)
+        out = self.corpus[start : start + chars]
+        while len(out) < chars:
+            out += self.corpus[: chars - len(out)]
+        return out
+
+    def head(self, start: int, tokens: int) -> str:
+        """Text of about `tokens` tokens: a shared prefix, before any template."""
+        return self.exact("", start, tokens, plain=True)[0] if tokens else ""
+
+    def exact(self, prefix: str, start: int, tokens: int, *, plain: bool = False) -> tuple[str, int]:
+        """The prompt `prefix` + text from `start`, cut so that it is `tokens` tokens, and the count reached.
+
+        One token a character is exact at once; else the cut moves by what is missing until it fits (merges at the
+        cut may make the last token unreachable: then the nearest count found).
+        """
+        wrap = (lambda text: text) if plain else self.render
+        chars = max(1, int((tokens - self.count(prefix)) * self.ratio))
+        best: tuple[int, str, int] | None = None
+        for _ in range(TRIES):
+            text = wrap(prefix + self.span(start, chars))
+            got = self.count(text)
+            if best is None or abs(got - tokens) < best[0]:
+                best = (abs(got - tokens), text, got)
+            if got == tokens:
+                break
+            step = round((tokens - got) * self.ratio) or (1 if got < tokens else -1)
+            chars = max(1, chars + step)
+        assert best is not None
+        return best[1], best[2]

@@ -1,0 +1,176 @@
+"""The knee of one boot: where the offered rate stops to meet the SLO, found with few load points. Pure.
+
+The search starts near a guess, steps until one rate passed and one failed, then closes in on the crossing that the
+binding limit's own figures foretell (log limit ratio over log rate), kept inside the bracket as bisection would.
+Throughput and latency need not be monotone in load: a rate counts as passed only while no lower rate failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+
+from day0.runs.errors import CandidateFailed
+from day0.runs.facts import FailureClass, Knee, LoadPoint
+from day0.runs.workload import MeasureRules, Workload
+from day0.tools.summary import at, capacity_rps
+
+Measure = Callable[[float, int], LoadPoint]
+"""(offered requests/s, number of the point in this search) -> what was measured."""
+
+EXTRA_POINTS = 2
+"""Beyond `max_points`, only to find the missing side of the bracket or to repeat a void point."""
+TIGHT = 1.05
+"""A bracket this narrow is not split: what is left repeats its sides, whose outcome may be a coin flip."""
+UP, DOWN = 1.6, 1.8
+LEAST = 1.1
+INNER = 0.2
+START_SHARE = 0.9
+
+
+def start_rate(probe: LoadPoint, workload: Workload) -> float:
+    """Where to begin after a saturation probe: 0.9 of the requests/s that it delivered, at least 0.05."""
+    return max(0.05, START_SHARE * capacity_rps(probe, workload.output_tokens))
+
+
+def ratios(point: LoadPoint, workload: Workload) -> dict[str, float]:
+    """Figure / limit of each latency limit of the SLO; above 1 is a miss."""
+    slo, out = workload.slo, {}
+    if slo.ttft_ms is not None and point.ttft_ms is not None:
+        out[f"p{slo.ttft_percentile} TTFT"] = at(point.ttft_ms, slo.ttft_percentile) / slo.ttft_ms
+    if slo.tpot_ms is not None and point.tpot_ms is not None:
+        out[f"p{slo.tpot_percentile} TPOT"] = at(point.tpot_ms, slo.tpot_percentile) / slo.tpot_ms
+    return {name: max(1e-6, value) for name, value in out.items()}
+
+
+@dataclass
+class Cell:
+    """All points at one rate."""
+
+    rate: float
+    points: list[LoadPoint] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """More passes than failures."""
+        return sum(p.meets_slo for p in self.points) * 2 > len(self.points)
+
+    def ratio(self, name: str, workload: Workload) -> float | None:
+        """Geometric mean of a limit's ratio over the points."""
+        known = [r[name] for p in self.points if name in (r := ratios(p, workload))]
+        return exp(sum(map(log, known)) / len(known)) if known else None
+
+    def delivered(self, workload: Workload) -> float:
+        """Requests/s that really came back, mean."""
+        return sum(capacity_rps(p, workload.output_tokens) for p in self.points) / len(self.points)
+
+
+class KneeSearch:
+    """Asks for one rate after the other: `next()` until None, `add()` each point, then `result()`."""
+
+    def __init__(self, start: float, rules: MeasureRules, workload: Workload) -> None:
+        self.rules, self.workload = rules, workload
+        self.cells: dict[float, Cell] = {}
+        self.count = 0
+        self._rate: float | None = start
+        self._voids: set[float] = set()
+
+    def next(self) -> tuple[float, int] | None:
+        """(rate, number) of the next load point; None = done."""
+        return None if self._rate is None else (self._rate, self.count)
+
+    def add(self, point: LoadPoint) -> None:
+        """A point at the rate last asked for. One that is void, but not by failed requests, is repeated once."""
+        rate = self._rate
+        if rate is None:
+            return
+        self.count += 1
+        spare = self.rules.max_points + EXTRA_POINTS - self.count
+        if point.void and not point.void.startswith("failures") and rate not in self._voids and spare > 0:
+            self._voids.add(rate)
+            return
+        self.cells.setdefault(rate, Cell(rate)).points.append(point)
+        self._rate = self._choose(spare)
+
+    def bracket(self) -> tuple[Cell | None, Cell | None]:
+        """The lowest failing rate, and the highest passing one below it."""
+        cells = sorted(self.cells.values(), key=lambda c: c.rate)
+        failed = next((c for c in cells if not c.passed), None)
+        below = [c for c in cells if c.passed and (failed is None or c.rate < failed.rate)]
+        return (below[-1] if below else None), failed
+
+    def _choose(self, spare: int) -> float | None:
+        passed, failed = self.bracket()
+        if spare <= 0 or (spare <= EXTRA_POINTS and passed and failed):
+            return None
+        if failed is None and passed is not None:
+            return passed.rate * self._step(passed, UP)
+        if passed is None and failed is not None:
+            return self._lower(failed)
+        assert passed is not None and failed is not None
+        above = any(c.passed and c.rate > failed.rate for c in self.cells.values())
+        if above and len(failed.points) == 1:
+            return failed.rate
+        if failed.rate / passed.rate <= TIGHT:
+            return min(passed, failed, key=lambda c: len(c.points)).rate
+        guess, _ = self.crossing(passed, failed)
+        share = log(guess / passed.rate) / log(failed.rate / passed.rate)
+        return passed.rate * exp(log(failed.rate / passed.rate) * min(1 - INNER, max(INNER, share)))
+
+    def _step(self, cell: Cell, most: float) -> float:
+        """How far to go: the root of the distance to the limit, latencies being steeper than linear near the knee."""
+        names = ratios(cell.points[-1], self.workload)
+        worst = max((r for n in names if (r := cell.ratio(n, self.workload))), default=0.5)
+        return min(most, max(LEAST, sqrt(max(worst, 1 / worst))))
+
+    def _lower(self, cell: Cell) -> float:
+        if any(r > 1 for p in cell.points for r in ratios(p, self.workload).values()):
+            return cell.rate / self._step(cell, DOWN)
+        return min(cell.rate / LEAST, max(cell.rate / DOWN, START_SHARE * cell.delivered(self.workload)))
+
+    def crossing(self, passed: Cell, failed: Cell) -> tuple[float, str]:
+        """(rate, limit) where the first limit is reached inside the bracket.
+
+        A latency crosses where its log ratio, linear in log rate, is 0; a server that is not steady crosses at what
+        it delivered, and where requests failed the middle is taken.
+        """
+        low, high = log(passed.rate), log(failed.rate)
+        found: list[tuple[float, str]] = []
+        for name in ratios(failed.points[-1], self.workload):
+            below, above = passed.ratio(name, self.workload), failed.ratio(name, self.workload)
+            if below is not None and above is not None and above > 1:
+                share = -log(below) / (log(above) - log(below)) if below < 1 else 0.0
+                found.append((low + min(1.0, share) * (high - low), name))
+        if any(not p.steady for p in failed.points):
+            found.append((min(high, max(low, log(max(1e-9, failed.delivered(self.workload))))), "steadiness"))
+        at_rate, name = min(found, default=((low + high) / 2, "failed requests"))
+        return exp(at_rate), name
+
+    def result(self) -> Knee:
+        """The bracket. Raises `CandidateFailed` (`below_slo`) when no rate passed."""
+        passed, failed = self.bracket()
+        if passed is None:
+            cell = min(self.cells.values(), key=lambda c: c.rate)
+            point = cell.points[-1]
+            why = point.void or "; ".join(point.misses) or "it did not pass again"
+            raise CandidateFailed(FailureClass.BELOW_SLO, f"{cell.rate:.3g} requests/s: {why}")
+        rate, name = (passed.rate, "") if failed is None else self.crossing(passed, failed)
+        good = [p.output_tok_s for p in passed.points if p.meets_slo]
+        return Knee(
+            workload=self.workload.name,
+            rate_rps=rate,
+            goodput_tok_s=sum(good) / len(good),
+            passed_rps=passed.rate,
+            failed_rps=None if failed is None else failed.rate,
+            bound_by=name,
+            short=self.rules.short,
+        )
+
+
+def knee(measure: Measure, *, start: float, rules: MeasureRules, workload: Workload) -> Knee:
+    """Searches with at most `max_points` (+ 2 to find a missing side) points. Raises as `KneeSearch.result`."""
+    search = KneeSearch(start, rules, workload)
+    while (asked := search.next()) is not None:
+        search.add(measure(*asked))
+    return search.result()

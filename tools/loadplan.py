@@ -1,0 +1,183 @@
+"""What a load point offers: arrival times, and where in the shipped text each prompt begins. Pure.
+
+Arrivals are a Poisson process conditioned on its count: exponential gaps scaled so that exactly `count` of them lie
+in the window, which has the law of sorted uniforms (Kingman, Poisson Processes, 2.4). The gaps come from the seed
+alone, so another rate sees the same pattern stretched: two arms of a pair meet the same bursts, and so do the
+points of one rate ladder.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate
+
+from day0.runs.values import Frozen
+from day0.runs.workload import MeasureRules, Workload
+from pydantic import Field
+
+LEAD_SHARE = 0.25
+"""Of the window: the same load before it, untimed, so that the window sees a filled server, not the ramp."""
+STARTS_CLOSED = 4000
+
+
+class PointPlan(Frozen):
+    """One load point. `rate_rps` or `concurrency` is given; times in seconds from the start of the timed window.
+
+    `seed` sets the arrival pattern, `content_seed` the texts: arms of a comparison share the first only.
+    """
+
+    workload: Workload
+    rate_rps: float | None = Field(default=None, gt=0)
+    concurrency: int | None = Field(default=None, ge=1)
+    window_s: float = Field(gt=0)
+    lead_s: float = Field(default=0.0, ge=0)
+    drain_s: float = Field(gt=0, description="after the window; what is not done by then is cancelled and failed")
+    request_deadline_s: float = Field(gt=0)
+    seed: int
+    content_seed: int
+    replicas: int = Field(default=1, ge=1, description="data-parallel replicas that priming has to reach")
+    chat: bool = Field(default=True, description="through the chat template, where the tokenizer has one")
+    warmup: bool = Field(default=False, description="the point is discarded")
+
+    @property
+    def offered(self) -> int:
+        """Requests whose arrival lies in the timed window (open loop)."""
+        return max(1, round((self.rate_rps or 0.0) * self.window_s))
+
+
+def window_s(rules: MeasureRules, rate_rps: float, p95_e2e_s: float = 0.0) -> float:
+    """max(point_s, min_requests / rate, p95_multiples x p95 e2e), in seconds."""
+    return max(rules.point_s, rules.min_requests / rate_rps, rules.p95_multiples * p95_e2e_s)
+
+
+def open_loop(
+    workload: Workload,
+    rules: MeasureRules,
+    *,
+    rate_rps: float,
+    seed: int,
+    content_seed: int,
+    p95_e2e_s: float = 0.0,
+    replicas: int = 1,
+) -> PointPlan:
+    """A point at an offered rate: the window that the rules ask for, a lead-in, a deadline for the stragglers."""
+    window = window_s(rules, rate_rps, p95_e2e_s)
+    drain = patience_s(workload, rules)
+    return PointPlan(
+        workload=workload,
+        rate_rps=rate_rps,
+        window_s=window,
+        lead_s=LEAD_SHARE * min(window, 4 * rules.point_s),
+        drain_s=drain,
+        request_deadline_s=drain,
+        seed=seed,
+        content_seed=content_seed,
+        replicas=replicas,
+    )
+
+
+def closed_loop(
+    workload: Workload,
+    rules: MeasureRules,
+    *,
+    concurrency: int,
+    content_seed: int,
+    window_s: float | None = None,
+    warmup: bool = True,
+    replicas: int = 1,
+) -> PointPlan:
+    """`concurrency` clients that ask again at once: the saturation probe (discarded), or a single stream.
+
+    Its first half fills the server and is not counted (`lead_s`); what runs when the window ends is cut, not failed.
+    """
+    window = window_s or max(rules.point_s, 1.0)
+    return PointPlan(
+        workload=workload,
+        concurrency=concurrency,
+        window_s=window / 2,
+        lead_s=window / 2,
+        drain_s=1.0,
+        request_deadline_s=patience_s(workload, rules) + window,
+        seed=0,
+        content_seed=content_seed,
+        replicas=replicas,
+        warmup=warmup,
+    )
+
+
+def patience_s(workload: Workload, rules: MeasureRules) -> float:
+    """How long a request may take before it counts as failed.
+
+    Four times what the SLO allows it, at least the window and 20 s: a slow answer must be measured as slow.
+    """
+    slo = workload.slo
+    allowed = (slo.ttft_ms or 5000.0) / 1e3 + workload.output_tokens * (slo.tpot_ms or 50.0) / 1e3
+    return max(4 * allowed, rules.point_s, 20.0)
+
+
+def _gaps(seed: int, part: str, count: int) -> list[float]:
+    rng = random.Random(f"{seed}:{part}")
+    return [rng.expovariate(1.0) for _ in range(count)]
+
+
+def arrivals(plan: PointPlan) -> tuple[float, ...]:
+    """Send times of an open-loop point, lead-in first (negative); `offered` of them in [0, window_s)."""
+    if plan.rate_rps is None:
+        return ()
+    lead = round(plan.rate_rps * plan.lead_s)
+    before = _conditional(_gaps(plan.seed, "lead", lead + 1), plan.lead_s)
+    return (
+        *(t - plan.lead_s for t in before),
+        *_conditional(_gaps(plan.seed, "window", plan.offered + 1), plan.window_s),
+    )
+
+
+def _conditional(gaps: list[float], length: float) -> tuple[float, ...]:
+    """The first len(gaps) - 1 points of the gaps' sums, scaled so that all gaps together fill `length`."""
+    total = sum(gaps)
+    return tuple(length * s / total for s in accumulate(gaps[:-1]))
+
+
+def prefix_tokens(workload: Workload) -> int:
+    """Tokens of a prompt that it shares with others."""
+    return round(workload.input_tokens * workload.cached_share)
+
+
+def document(
+    plan: PointPlan, number: int, *, base_url: str, tokenizer: str, corpus: str, corpus_chars: int
+) -> dict[str, object]:
+    """The plan as the load generator reads it (docs of its keys: `tools/harness/loadgen.py`).
+
+    Prompts are places in the corpus, in characters; the load generator cuts them to exact token counts. No two
+    prompts of a point begin at the same place, and another `content_seed` begins elsewhere (S38).
+    """
+    work = plan.workload
+    times = arrivals(plan)
+    count = len(times) if plan.rate_rps is not None else STARTS_CLOSED
+    rng = random.Random(f"{plan.content_seed}:content")
+    shared = prefix_tokens(work)
+    verify = 2 * plan.replicas if shared else 0
+    places = rng.sample(range(corpus_chars), min(corpus_chars, work.prefixes * (1 + verify) + count))
+    prefixes, rest = places[: work.prefixes], places[work.prefixes :]
+    primes = [[p, rest.pop()] for p in range(work.prefixes) for _ in range(verify)]
+    order = random.Random(f"{plan.seed}:prefix")
+    requests = [[times[i] if times else 0.0, order.randrange(work.prefixes), rest[i % len(rest)]] for i in range(count)]
+    return {
+        "number": number,
+        "base_url": base_url,
+        "tokenizer": tokenizer,
+        "corpus": corpus,
+        "chat": plan.chat,
+        "input_tokens": work.input_tokens,
+        "output_tokens": work.output_tokens,
+        "prefix_tokens": shared,
+        "temperature": work.temperature,
+        "prefixes": prefixes,
+        "primes": primes,
+        "concurrency": plan.concurrency,
+        "requests": requests,
+        "window_s": plan.window_s,
+        "lead_s": plan.lead_s,
+        "drain_s": plan.drain_s,
+        "request_deadline_s": plan.request_deadline_s,
+    }

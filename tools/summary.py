@@ -1,0 +1,231 @@
+"""From a raw point to a load point: percentiles, throughput by window, steadiness, and why it does not count. Pure.
+
+Percentiles are over the requests that arrived in the timed window and completed; throughput counts the tokens that
+were delivered within the window. A closed loop (saturation probe, single stream) counts every completed request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from day0.runs.facts import LoadPoint, Percentiles
+from day0.runs.workload import MeasureRules, Slo
+from day0.tools.loadplan import PointPlan, prefix_tokens
+from day0.tools.rawpoint import RawPoint, Row
+from day0.tools.trend import growth
+
+STEADY_SHARE = 0.02
+"""Completed may lag behind offered by this share, plus what chance alone does to a queue of that length."""
+TTFT_GROWTH = 0.5
+"""Of the median TTFT: a surely positive trend that adds less than this over the window is not counted."""
+QUEUE_GROWTH = 1.0
+HARNESS_CPU = 0.9
+LAG_MS = 50.0
+LENGTH_SLACK = 0.02
+CACHE_SLACK = 0.05
+
+
+def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | None = None) -> LoadPoint:
+    """What the point says against the SLO (default: the workload's own)."""
+    slo = slo or plan.workload.slo
+    rows = counted(plan, raw)
+    good = [r for r in rows if r.ok]
+    offered = plan.offered if plan.rate_rps is not None else len(rows)
+    share = len(good) / offered if offered else 0.0
+    window = plan.window_s
+    output = sum(r.tokens_within(0.0, window) for r in raw.rows) / window
+    prefilled = [r for r in raw.rows if r.ttft_ms > 0 and 0.0 <= r.first_s < window]
+    prompt, cached = _prompt(prefilled), _cached(prefilled)
+    tpot = percentiles([t for r in good if (t := r.tpot_ms) is not None])
+    ttft = percentiles([r.ttft_ms for r in good])
+    unsteady = unsteadiness(plan, raw, rows) if plan.rate_rps is not None else ()
+    void = void_reason(plan, raw, rows, share, slo)
+    missed = misses(slo, ttft, tpot, share)
+    samples = [s for s in raw.samples if -plan.lead_s <= s.at_s <= window]
+    accepted = [s.acceptance_length for s in samples if s.acceptance_length is not None]
+    point = LoadPoint(
+        workload=plan.workload.name,
+        rate_rps=plan.rate_rps,
+        concurrency=plan.concurrency,
+        seed=plan.seed,
+        window_s=window,
+        offered=offered,
+        completed=len(good),
+        failed=max(0, offered - len(good)),
+        output_tok_s=output,
+        total_tok_s=output + prompt / window,
+        uncached_tok_s=None if cached is None else (prompt - cached) / window,
+        ttft_ms=ttft,
+        tpot_ms=tpot,
+        itl_ms=percentiles([gap for r in good for gap in r.itl_ms]),
+        e2e_ms=percentiles([r.latency_ms for r in good]),
+        success_share=min(1.0, share),
+        cached_share=cached / prompt if cached is not None and prompt else None,
+        acceptance_length=accepted[-1] if accepted else None,
+        duty=output * tpot.mean / 1e3 if tpot else None,
+        harness_cpu=raw.cpu_share,
+        running_max=_most(s.running for s in samples),
+        queue_max=_most(s.queued for s in samples),
+        kv_use_max=_most(s.kv_use for s in samples),
+        steady=not unsteady,
+        meets_slo=not missed and not unsteady and void is None,
+        void=void,
+        misses=(*missed, *unsteady),
+        short=rules.short,
+    )
+    return point.model_copy(update={"plateau": plateau(point, raw.max_running)})
+
+
+def counted(plan: PointPlan, raw: RawPoint) -> list[Row]:
+    """The requests that the point is about: arrived in the window; in a closed loop all but those cut at its end."""
+    if plan.rate_rps is not None:
+        return [r for r in raw.rows if r.planned is not None and 0.0 <= r.planned < plan.window_s]
+    ended = [r for r in raw.rows if r.error != "cut" and r.ended_s >= 0.0]
+    return ended or [r for r in raw.rows if r.error != "cut"]
+
+
+def percentiles(values: Sequence[float]) -> Percentiles | None:
+    """Mean, p50, p95, p99 by linear interpolation between order statistics."""
+    if not values:
+        return None
+    import numpy as np
+
+    p50, p95, p99 = (float(v) for v in np.percentile(values, (50, 95, 99)))
+    return Percentiles(mean=float(np.mean(values)), p50=p50, p95=p95, p99=p99)
+
+
+def at(figures: Percentiles, percentile: int) -> float:
+    """The percentile that an SLO names."""
+    return {50: figures.p50, 95: figures.p95, 99: figures.p99}[percentile]
+
+
+def misses(slo: Slo, ttft: Percentiles | None, tpot: Percentiles | None, share: float) -> tuple[str, ...]:
+    """Which limits of the SLO were missed, in words."""
+    out = []
+    for name, figures, limit, percentile in (
+        ("TTFT", ttft, slo.ttft_ms, slo.ttft_percentile),
+        ("TPOT", tpot, slo.tpot_ms, slo.tpot_percentile),
+    ):
+        if limit is not None and figures is not None and at(figures, percentile) > limit:
+            out.append(f"p{percentile} {name} {at(figures, percentile):.0f} ms > {limit:.0f} ms")
+    if share < slo.success_share:
+        out.append(f"{share:.1%} of the requests succeeded, {slo.success_share:.1%} asked")
+    return tuple(out)
+
+
+def unsteadiness(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Why a point is not steady, in words; empty = steady.
+
+    Requests in flight may grow from the first to the last third of the window by 2 % of what was offered between
+    the thirds' middles plus two standard deviations of a Poisson count; queue and TTFT may show no positive trend.
+    """
+    out = []
+    window = plan.window_s
+    early, late = _in_flight(raw.rows, 0.0, window / 3), _in_flight(raw.rows, 2 * window / 3, window)
+    grown = late - early
+    between = plan.offered * 2 / 3
+    if grown > STEADY_SHARE * between + 2 * max(1.0, early) ** 0.5:
+        out.append(f"completed {1 - grown / between:.0%} of what was offered: {early:.1f} in flight grew to {late:.1f}")
+    queue = [(s.at_s, s.queued) for s in raw.samples if s.queued is not None and 0.0 <= s.at_s <= window]
+    rise, sure = growth([t for t, _ in queue], [q for _, q in queue])
+    if sure and rise > max(QUEUE_GROWTH, STEADY_SHARE * plan.offered):
+        out.append(f"the queue grew by {rise:.1f} requests")
+    waits = sorted((r.sent, r.ttft_ms) for r in rows if r.ttft_ms > 0)
+    rise, sure = growth([t for t, _ in waits], [w for _, w in waits])
+    middle = sorted(w for _, w in waits)[len(waits) // 2] if waits else 0.0
+    if sure and rise > TTFT_GROWTH * middle:
+        out.append(f"TTFT grew by {rise:.0f} ms over the window")
+    return tuple(out)
+
+
+def _in_flight(rows: Sequence[Row], start: float, end: float) -> float:
+    """Mean number of requests between send and end within [start, end]."""
+    return sum(max(0.0, min(r.ended_s, end) - max(r.sent, start)) for r in rows) / (end - start)
+
+
+def void_reason(plan: PointPlan, raw: RawPoint, rows: Sequence[Row], share: float, slo: Slo) -> str | None:
+    """Why a point does not count at all; its first word names the kind."""
+    if raw.cut:
+        return f"cut: {raw.cut}"
+    if not rows:
+        return "empty: no request was counted"
+    if share < slo.success_share:
+        bad = next((r.error for r in rows if not r.ok), "never sent")
+        return f"failures: {sum(r.ok for r in rows)} of {max(plan.offered, len(rows))} requests succeeded ({bad})"
+    return (
+        _wrong_lengths(plan, rows) or _jit(plan, raw) or _wrong_cache(plan, raw, rows) or _slow_harness(raw, rows, slo)
+    )
+
+
+def _wrong_lengths(plan: PointPlan, rows: Sequence[Row]) -> str | None:
+    work, good = plan.workload, [r for r in rows if r.ok]
+    out = sum(r.output_tokens for r in good) / len(good)
+    asked = sum(r.prompt_tokens or r.asked_tokens for r in good) / len(good)
+    for name, got, want in (("output", out, work.output_tokens), ("input", asked, work.input_tokens)):
+        if abs(got - want) > max(LENGTH_SLACK * want, 2.0):
+            return f"lengths: {got:.1f} {name} tokens a request, the workload says {want}"
+    return None
+
+
+def _jit(plan: PointPlan, raw: RawPoint) -> str | None:
+    lines = sum(s.jit_lines for s in raw.samples if 0.0 < s.at_s <= plan.window_s)
+    return f"compile: {lines} compile lines within the timed window" if lines and not plan.warmup else None
+
+
+def _wrong_cache(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> str | None:
+    """More hits than the workload has: the contents were not fresh. Fewer, and priming never took: a wrong set-up.
+
+    Fewer hits after a priming that was seen to work are evictions, and those are the candidate's own.
+    """
+    cached, prompt = _cached(rows), _prompt(rows)
+    if cached is None or not prompt:
+        return None
+    got, want = cached / prompt, prefix_tokens(plan.workload) / plan.workload.input_tokens
+    if got > want + CACHE_SLACK:
+        return f"cache: {got:.0%} of the input came from the cache, the workload shares {want:.0%}"
+    if got >= want - CACHE_SLACK or not raw.cache_on:
+        return None
+    again = {p.prefix: p.cached_tokens or 0 for p in raw.primes}
+    if raw.primes and all(tokens >= 0.5 * prefix_tokens(plan.workload) for tokens in again.values()):
+        return None
+    return f"cache: {got:.0%} of the input came from the cache instead of {want:.0%}, and priming did not take"
+
+
+def _slow_harness(raw: RawPoint, rows: Sequence[Row], slo: Slo) -> str | None:
+    if raw.cpu_share is not None and raw.cpu_share > HARNESS_CPU:
+        return f"harness: the load generator used {raw.cpu_share:.0%} of its core"
+    late = sorted(1e3 * (r.sent - r.planned) for r in rows if r.planned is not None)
+    limit = max(LAG_MS, 0.1 * (slo.ttft_ms or 0.0))
+    if late and (worst := late[int(0.95 * (len(late) - 1))]) > limit:
+        return f"harness: requests were sent {worst:.0f} ms late (p95)"
+    return None
+
+
+def plateau(point: LoadPoint, max_running: int | None) -> str:
+    """What holds requests back, if they queue: `admission cap`, `kv cap` or `prefill-bound`; empty = nothing does."""
+    if not point.queue_max:
+        return ""
+    if max_running and point.running_max is not None and point.running_max >= 0.95 * max_running:
+        return "admission cap"
+    if point.kv_use_max is not None and point.kv_use_max >= 0.95:
+        return "kv cap"
+    return "prefill-bound"
+
+
+def capacity_rps(point: LoadPoint, output_tokens: int) -> float:
+    """Requests/s that a saturation probe delivered: its output tok/s over the tokens of a request."""
+    return point.output_tok_s / output_tokens
+
+
+def _prompt(rows: Sequence[Row]) -> int:
+    return sum(r.prompt_tokens or r.asked_tokens for r in rows)
+
+
+def _cached(rows: Sequence[Row]) -> int | None:
+    known = [r.cached_tokens for r in rows if r.cached_tokens is not None]
+    return sum(known) if known else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return max(known, default=None)
