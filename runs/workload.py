@@ -68,7 +68,7 @@ class Target(Frozen):
     boot_stall_s: float = Field(description="node seconds without any progress while booting")
     boot_cap_s: float = Field(description="hard cap of a boot, node seconds")
     measure: MeasureRules
-    max_attempts: int | None = Field(default=None, ge=1, description="cap of candidates beyond the baseline; None = none")
+    max_attempts: int | None = Field(default=None, ge=1, description="cap of candidates beyond the baseline")
     workload: str = Field(description="default workload of this target")
     baseline_label: str = "the engine's defaults"
 

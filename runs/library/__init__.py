@@ -1,0 +1,1 @@
+"""Documents that ship with day0."""

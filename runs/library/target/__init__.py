@@ -1,0 +1,1 @@
+"""Targets, `day0/target/v1`."""

@@ -1,0 +1,1 @@
+"""Workloads, `day0/workload/v1`."""
