@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from day0.runs.candidate import Candidate
+from day0.runs.values import FrozenMap
 
 if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
@@ -63,8 +64,8 @@ class Option:
         env: dict[str, str | None] = {**candidate.env, **self.env}
         return candidate.model_copy(
             update={
-                "flags": type(candidate.flags)((k, v) for k, v in flags.items() if v is not None),
-                "env": type(candidate.env)((k, v) for k, v in env.items() if v is not None),
+                "flags": FrozenMap((k, v) for k, v in flags.items() if v is not None),
+                "env": FrozenMap((k, v) for k, v in env.items() if v is not None),
             }
         )
 
@@ -86,7 +87,8 @@ class Axis:
     of its first option and `source` where that figure comes from. `family` names its kin: a boot that fails on one
     of them bans the others. `ladder` is the numeric flag whose neighbours are worth trying once one value helped.
     `conflicts` are axes whose adoption may turn this one's result around. `lossy`: the output may change, so the
-    accuracy rung must look closely.
+    accuracy rung must look closely. `trusted`: the gain was measured on this kind of machine, so that the axis may be
+    part of the opening bundle.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Axis:
     bounds: tuple[float, float] = (1, 1 << 20)
     conflicts: frozenset[str] = frozenset()
     lossy: bool = False
+    trusted: bool = False
 
     @property
     def kin(self) -> str:

@@ -6,6 +6,7 @@ whatever isn't here is refused.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,11 +14,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from day0.runs.workload import FlagValue
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # day0 sets these itself; a candidate that did would run something else than what is measured.
-OWN = frozenset(
+OWN = _words(
     "model-path model served-model-name host port revision tokenizer-path device api-key admin-api-key enable-metrics "
     "chat-template completion-template nnodes node-rank dist-init-addr nccl-port grpc-port base-gpu-id gpu-id-step "
-    "random-seed weight-version config fastapi-root-path skip-tokenizer-init is-embedding".split()
+    "random-seed weight-version config fastapi-root-path skip-tokenizer-init is-embedding"
 )
 # Each changes what is computed, counted or answered, not how fast.
 FAKES: dict[str, str] = {
@@ -52,7 +58,7 @@ OUTWARD = re.compile(
 HARMLESS = frozenset({"disable-custom-all-reduce", "enable-tokenizer-batch-encode"})  # caught by their names only
 
 # Variables that only change speed; exact names, or a prefix that ends in an underscore.
-ENV_NAMES = frozenset(
+ENV_NAMES = _words(
     "OMP_NUM_THREADS OMP_PROC_BIND OMP_PLACES OMP_WAIT_POLICY OMP_SCHEDULE KMP_BLOCKTIME KMP_AFFINITY GOMP_SPINCOUNT "
     "GOMP_CPU_AFFINITY MKL_NUM_THREADS OPENBLAS_NUM_THREADS MALLOC_ARENA_MAX MALLOC_MMAP_THRESHOLD_ "
     "MALLOC_TRIM_THRESHOLD_ MALLOC_TOP_PAD_ MALLOC_CONF ONEDNN_PRIMITIVE_CACHE_CAPACITY ONEDNN_DEFAULT_FPMATH_MODE "
@@ -60,10 +66,11 @@ ENV_NAMES = frozenset(
     "PYTORCH_HIP_ALLOC_CONF PYTORCH_ALLOC_CONF GPU_MAX_HW_QUEUES GPU_PINNED_MIN_XFER_SIZE HIP_FORCE_DEV_KERNARG "
     "HSA_NO_SCRATCH_RECLAIM HSA_ENABLE_IPC_MODE_LEGACY NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_PROTO NCCL_ALGO "
     "RCCL_MSCCL_ENABLE SAFETENSORS_FAST_GPU ROCM_QUICK_REDUCE_QUANTIZATION ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16 "
-    "ROCM_QUICK_REDUCE_MAX_SIZE_BYTES_MB USE_ROCM_AITER_ROPE_BACKEND AMD_SERIALIZE_COPY".split()
+    "ROCM_QUICK_REDUCE_MAX_SIZE_BYTES_MB USE_ROCM_AITER_ROPE_BACKEND AMD_SERIALIZE_COPY"
 )
-SGLANG_ENV = frozenset(
-    "SGLANG_CPU_OMP_THREADS_BIND SGLANG_USE_AITER SGLANG_USE_AITER_AR SGLANG_USE_AITER_AG SGLANG_USE_AITER_UNIFIED_ATTN "
+SGLANG_ENV = _words(
+    "SGLANG_CPU_OMP_THREADS_BIND SGLANG_USE_AITER SGLANG_USE_AITER_AR SGLANG_USE_AITER_AG "
+    "SGLANG_USE_AITER_UNIFIED_ATTN "
     "SGLANG_AITER_KV_CACHE_LAYOUT SGLANG_USE_AITER_MOE_GU_ITLV SGLANG_AITER_MOE_SORTING_DISPATCH_POLICY "
     "SGLANG_AITER_HONOR_EXPLICIT_MEM_FRACTION SGLANG_AITER_MLA_GLUON SGLANG_AITER_MLA_DECODE_BACKEND "
     "SGLANG_AITER_MLA_VERIFY_BACKEND SGLANG_AITER_MLA_PERSIST SGLANG_ROCM_USE_AITER_FP4_ASM_GEMM "
@@ -71,12 +78,12 @@ SGLANG_ENV = frozenset(
     "SGLANG_ROCM_FUSED_DECODE_MLA SGLANG_MOE_PADDING SGLANG_OPT_USE_TOPK_V2 SGLANG_USE_FUSED_METADATA_COPY "
     "SGLANG_DSA_FUSE_TOPK SGLANG_DSA_HIP_DISABLE_PRESHUFFLE SGLANG_DP_USE_REDUCE_SCATTER "
     "SGLANG_AMD_USE_FLYDSL_MEGA_MOE SGLANG_USE_1STAGE_ALLREDUCE SGLANG_ENABLE_SPEC_V2 SGLANG_SET_CPU_AFFINITY "
-    "SGLANG_GLM_NEXTN_MOE_PTPC SGLANG_USE_ROCM700A".split()
+    "SGLANG_GLM_NEXTN_MOE_PTPC SGLANG_USE_ROCM700A"
 )
-AITER_ENV = frozenset(
+AITER_ENV = _words(
     "AITER_KSPLIT AITER_FLYDSL_FORCE AITER_FLYDSL_STAGE2_FP8 AITER_USE_NT AITER_XBFLOAT16 AITER_USE_CK_MOE_SORTING "
     "AITER_USE_FLYDSL_MOE_SORTING AITER_MOE_SORT_BACKEND AITER_FORCE_A8W4 AITER_MXFP4_INTERMEDIATE AITER_MXFP4_MOE_SF "
-    "AITER_LOG_TUNED_CONFIG AITER_ENABLE_EXPERIMENTAL AITER_TRITON_ONLY AITER_USE_SYSTEM_TRITON".split()
+    "AITER_LOG_TUNED_CONFIG AITER_ENABLE_EXPERIMENTAL AITER_TRITON_ONLY AITER_USE_SYSTEM_TRITON"
 )
 ENV = ENV_NAMES | SGLANG_ENV | AITER_ENV
 FAKE_ENV: dict[str, str] = {
@@ -87,27 +94,29 @@ FAKE_ENV: dict[str, str] = {
 }
 # An allocator may be preloaded only from the path where the engine's own survey found it.
 ALLOCATORS = ("tcmalloc", "jemalloc", "mimalloc")
-VALUE = re.compile(r"^[A-Za-z0-9_.,:|+@=/ -]{0,200}$")
+VALUE = re.compile(r"[A-Za-z0-9_.,:|+@=/ -]{0,200}\Z")
+JSON = re.compile(r"\{[A-Za-z0-9_.,:|+@ \[\]{}\"-]{0,1000}\}\Z")
 
 
 def flag_ban(name: str, value: FlagValue) -> str:
     """Why a flag (by the engine's own name for it) may not be set to a value; empty = it may."""
-    if name in OWN:
-        return f"--{name} belongs to day0"
-    reason = FAKES.get(name) or CONSENT.get(name)
-    if reason:
-        return f"--{name} is banned: {reason}"
-    if name in {"load-format", "speculative-draft-load-format"} and str(value) not in LOADERS:
-        return f"--{name} {value} is banned: weights must be the checkpoint's own, and never pickled"
-    if name.startswith("speculative-accept-threshold") and _number(value) < 1:
-        return f"--{name} below 1 is banned: it accepts tokens that the model would not have written"
-    if name not in HARMLESS and OUTWARD.search(name):
-        return f"--{name} is banned: it reaches for files, programs or remote ends"
-    if isinstance(value, str) and (value.startswith("-") and _number(value) != _number(value)):
-        return f"the value of --{name} looks like another flag"
-    if isinstance(value, str) and not VALUE.match(value) and not value.startswith("{"):
-        return f"the value of --{name} has characters that no flag needs"
-    return ""
+    other = FAKES.get(name) or CONSENT.get(name)
+    loads = name in {"load-format", "speculative-draft-load-format"} and str(value) not in LOADERS
+    accepts = name.startswith("speculative-accept-threshold") and not _number(value) >= 1
+    outward = name not in HARMLESS and OUTWARD.search(name) is not None
+    text = value if isinstance(value, str) else ""
+    endless = isinstance(value, float) and not math.isfinite(value)
+    rules = (
+        (endless, f"the value of --{name} is not a finite number"),
+        (name in OWN, f"--{name} belongs to day0"),
+        (other is not None, f"--{name} is banned: {other}"),
+        (loads, f"--{name} {value} is banned: weights must be the checkpoint's own, and never pickled"),
+        (accepts, f"--{name} below 1 is banned: it accepts tokens that the model would not have written"),
+        (outward, f"--{name} is banned: it reaches for files, programs or remote ends"),
+        (text.startswith("-") and math.isnan(_number(text)), f"the value of --{name} looks like another flag"),
+        (not (VALUE.match(text) or JSON.match(text)), f"the value of --{name} has characters that no flag needs"),
+    )
+    return next((reason for wrong, reason in rules if wrong), "")
 
 
 def env_ban(name: str, value: str, capabilities: Mapping[str, str]) -> str:

@@ -120,18 +120,8 @@ def outcome(attempt: Attempt, attempts: Iterable[Attempt], request: RunRequest, 
 
     With several workloads an attempt is kept when it beats the leader of any of them.
     """
-    broken = next((v for v in attempt.verdicts if not v.passed), None)
-    if broken is not None and broken.failure not in WORKS_ALL_THE_SAME:
-        what = broken.failure.value if broken.failure else "unknown"
-        return Outcome(status=AttemptStatus.FAILED, reason=f"{broken.rung}: {what}: {broken.evidence}".rstrip(": "))
-    if broken is not None:
-        text = broken.detail or broken.evidence or str(broken.failure)
-        return Outcome(status=AttemptStatus.DISCARDED, reason=f"{broken.rung}: {text}")
-    if not sound(attempt):
-        missing = [r.value for r in MUST_PASS if attempt.verdict(r) is None]
-        return Outcome(
-            status=AttemptStatus.VOID, reason=f"never judged on {', '.join(missing)}; its numbers don't count"
-        )
+    if (early := _unmeasured(attempt)) is not None:
+        return early
     kept = [a for a in attempts if a.status == AttemptStatus.KEPT and a.id != attempt.id]
     compared = [c for w in request.workloads if (c := _against(attempt, kept, request, gpus, w)) is not None]
     if not compared:
@@ -145,6 +135,21 @@ def outcome(attempt: Attempt, attempts: Iterable[Attempt], request: RunRequest, 
         return Outcome(status=AttemptStatus.KEPT, reason=text, gain=more)
     text = f"{more:+.1%} against {leader}; only more than {least:.1%} counts"
     return Outcome(status=AttemptStatus.DISCARDED, reason=text, gain=more)
+
+
+def _unmeasured(attempt: Attempt) -> Outcome | None:
+    """How an attempt ends that has no number worth comparing."""
+    broken = next((v for v in attempt.verdicts if not v.passed), None)
+    if broken is not None and broken.failure not in WORKS_ALL_THE_SAME:
+        what = broken.failure.value if broken.failure else "unknown"
+        return Outcome(status=AttemptStatus.FAILED, reason=f"{broken.rung}: {what}: {broken.evidence}".rstrip(": "))
+    if broken is not None:
+        text = broken.detail or broken.evidence or str(broken.failure)
+        return Outcome(status=AttemptStatus.DISCARDED, reason=f"{broken.rung}: {text}")
+    if not sound(attempt):
+        missing = ", ".join(r.value for r in MUST_PASS if attempt.verdict(r) is None)
+        return Outcome(status=AttemptStatus.VOID, reason=f"never judged on {missing}; its numbers don't count")
+    return None
 
 
 def _against(

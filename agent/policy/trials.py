@@ -1,0 +1,108 @@
+"""What the attempts so far say about each option: derived from the candidates themselves, so that it doesn't matter
+who proposed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from day0.agent.policy.axes import Axis, Helps, Offer, Option
+from day0.agent.policy.decide import gain, leader_of, worth
+from day0.runs.facts import FailureClass, Rung
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus
+
+if TYPE_CHECKING:
+    from day0.agent.policy.base import RunView
+
+# Memory runs out by degrees: a smaller value of the same axis may work, so its kin are not banned with it.
+BY_DEGREES = frozenset({FailureClass.OOM, FailureClass.BELOW_SLO, FailureClass.NOT_PROMISING})
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One option tried alone on a parent. `gain` is over the parent; None = no number that counts."""
+
+    axis: Axis
+    option: Option
+    attempt: Attempt
+    gain: float | None
+    failure: FailureClass | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the search stands: whom to build on, what was tried, what limits the leader."""
+
+    view: RunView
+    gpus: int
+    leader: Attempt
+    trials: tuple[Trial, ...]
+    limits: frozenset[Helps]
+
+    def tried(self, axis: Axis, option: Option | None = None) -> bool:
+        """Whether the axis, or just that option of it, was tried on any parent."""
+        return any(t.axis.name == axis.name and (option is None or t.option.label == option.label) for t in self.trials)
+
+    def best(self, axis: Axis) -> float | None:
+        """The best gain an option of the axis ever brought over its parent."""
+        gains = [t.gain for t in self.trials if t.axis.name == axis.name and t.gain is not None]
+        return max(gains) if gains else None
+
+    def believed(self, axis: Axis, options: Sequence[Option]) -> float | None:
+        """The best measured gain, or the prior of an axis that the leader got as part of a bundle."""
+        known = self.best(axis)
+        bundled = known is None and self.leader.id != self.view.baseline and self.held(axis, options) is not None
+        return axis.gain if bundled else known
+
+    def banned(self, axis: Axis) -> bool:
+        """Whether a kin of the axis failed in a way that would befall this one, too."""
+        kin = [t for t in self.trials if t.axis.kin == axis.kin and t.failure is not None]
+        return any(t.failure not in BY_DEGREES for t in kin)
+
+    def held(self, axis: Axis, options: Sequence[Option]) -> Option | None:
+        """The option of an axis that the leader has set."""
+        return next((o for o in options if o.set_in(self.leader.candidate)), None)
+
+
+def standing(view: RunView, offered: Sequence[Offer]) -> Standing | None:
+    """Where the search stands; None before there is any attempt to build on."""
+    gpus = view.request.target.gpus or view.node.gpus
+    leader = view.attempt(view.leader or "") or leader_of(view.attempts, view.request, gpus)
+    leader = leader or view.attempt(view.baseline or "")
+    if leader is None:
+        return None
+    found = [trial for a in view.attempts if a.status in FINISHED and (trial := _trial(a, view, offered, gpus))]
+    return Standing(view, gpus, leader, tuple(found), _limits(leader, view))
+
+
+def _trial(attempt: Attempt, view: RunView, offered: Sequence[Offer], gpus: int) -> Trial | None:
+    parent = view.attempt(attempt.parent or "")
+    if parent is None or attempt.status in {AttemptStatus.REFUSED, AttemptStatus.CANCELLED}:
+        return None
+    for one in offered:
+        for option in one.options:
+            if option.on(parent.candidate) == attempt.candidate:
+                more = gain(attempt, parent, view.request, gpus)
+                if more is None and worth(parent, view.request, gpus) is None:
+                    more = 1.0 if worth(attempt, view.request, gpus) is not None else None  # it made things work
+                failed = next((v.failure or FailureClass.UNKNOWN for v in attempt.verdicts if not v.passed), None)
+                return Trial(one.axis, option, attempt, more, failed)
+    return None
+
+
+def _limits(attempt: Attempt, view: RunView) -> frozenset[Helps]:
+    """What bounds the attempt's knee: the words of its knee and of the misses at its failing points, and its caps."""
+    knee = attempt.knee(view.request.workloads[0].name)
+    failing = [p for _, rung, p in attempt.points if rung == Rung.MEASURE and not p.meets_slo and not p.void]
+    words = " ".join([knee.bound_by if knee else "", *(m for p in failing for m in p.misses)]).lower()
+    found: set[Helps] = {name for name in ("ttft", "tpot") if name in words}
+    boot = view.boots.get(attempt.id)
+    cap = boot.max_running_requests if boot else None
+    queued = [p for p in failing if (p.queue_max or 0) > 0 and cap and (p.running_max or 0) >= 0.95 * cap]
+    if queued:
+        found.add("cap")
+    if any(word in words for word in ("kv", "retract", "memory")):
+        found.add("memory")
+    return frozenset(found)
