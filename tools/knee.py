@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from math import exp, log
 
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import FailureClass, Knee, LoadPoint
@@ -23,8 +23,10 @@ EXTRA_POINTS = 2
 """Beyond `max_points`, only to find the missing side of the bracket or to repeat a void point."""
 TIGHT = 1.05
 """A bracket this narrow is not split: what is left repeats its sides, whose outcome may be a coin flip."""
-UP, DOWN = 1.6, 1.8
+UP, DOWN = 1.6, 2.5
 LEAST = 1.1
+BEYOND = 1.05
+LEAST_SLOPE = 0.1
 INNER = 0.2
 START_SHARE = 0.9
 
@@ -105,9 +107,9 @@ class KneeSearch:
         if spare <= 0 or (spare <= EXTRA_POINTS and passed and failed):
             return None
         if failed is None and passed is not None:
-            return passed.rate * self._step(passed, UP)
+            return self._outward(passed)
         if passed is None and failed is not None:
-            return self._lower(failed)
+            return self._outward(failed)
         assert passed is not None and failed is not None
         above = any(c.passed and c.rate > failed.rate for c in self.cells.values())
         if above and len(failed.points) == 1:
@@ -118,16 +120,36 @@ class KneeSearch:
         share = log(guess / passed.rate) / log(failed.rate / passed.rate)
         return passed.rate * exp(log(failed.rate / passed.rate) * min(1 - INNER, max(INNER, share)))
 
-    def _step(self, cell: Cell, most: float) -> float:
-        """How far to go: the root of the distance to the limit, latencies being steeper than linear near the knee."""
-        names = ratios(cell.points[-1], self.workload)
-        worst = max((r for n in names if (r := cell.ratio(n, self.workload))), default=0.5)
-        return min(most, max(LEAST, sqrt(max(worst, 1 / worst))))
+    def _outward(self, cell: Cell) -> float:
+        """The next rate while one side is missing: where the worst limit is foretold to be reached, and a bit beyond.
 
-    def _lower(self, cell: Cell) -> float:
-        if any(r > 1 for p in cell.points for r in ratios(p, self.workload).values()):
-            return cell.rate / self._step(cell, DOWN)
-        return min(cell.rate / LEAST, max(cell.rate / DOWN, START_SHARE * cell.delivered(self.workload)))
+        Two rates foretell by the line through them (log ratio over log rate); one alone by a guess of its slope: 2
+        upwards, 1 downwards, so that neither way stops short where latency grows steeply or hardly at all.
+        """
+        far = UP if cell.passed else 1 / DOWN
+        worst = self._worst(cell)
+        if worst is None or (not cell.passed and worst <= 1):
+            # not slow but failing: as much as really came back
+            aim = far if cell.passed else START_SHARE * cell.delivered(self.workload) / cell.rate
+        else:
+            aim = exp(-log(worst) / (self._slope(cell) or (2.0 if cell.passed else 1.0)))
+            aim *= BEYOND if cell.passed else 1 / BEYOND
+        low, high = (LEAST, far) if cell.passed else (far, 1 / LEAST)
+        return cell.rate * min(high, max(low, aim))
+
+    def _worst(self, cell: Cell) -> float | None:
+        names = ratios(cell.points[-1], self.workload)
+        return max((r for n in names if (r := cell.ratio(n, self.workload))), default=None)
+
+    def _slope(self, cell: Cell) -> float | None:
+        """Of the worst limit between this rate and its nearest neighbour; None = unknown or not rising."""
+        others = [c for c in self.cells.values() if c is not cell and c.passed == cell.passed]
+        near = min(others, key=lambda c: abs(log(c.rate / cell.rate)), default=None)
+        here, there = self._worst(cell), self._worst(near) if near else None
+        if near is None or here is None or there is None:
+            return None
+        slope = log(here / there) / log(cell.rate / near.rate)
+        return slope if slope > LEAST_SLOPE else None
 
     def crossing(self, passed: Cell, failed: Cell) -> tuple[float, str]:
         """(rate, limit) where the first limit is reached inside the bracket.
