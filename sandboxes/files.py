@@ -1,13 +1,16 @@
-"""Reading and writing inside a sandbox' work folder, and nowhere else."""
+"""A sandbox' work folder: making it, and reading and writing inside it and nowhere else."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from day0.runs.errors import DiskFull, Refused
+from day0.runs.errors import DiskFull, Infrastructure, Refused
 from day0.sandboxes.spool import FULL
 
 
@@ -49,3 +52,58 @@ def write(path: Path, data: bytes) -> None:
         if error.errno in FULL:
             raise DiskFull(f"no room for {len(data)} bytes at {path}") from error
         raise Refused(f"{path.name!r} can't be written: {error.strerror}") from error
+
+
+def _safe(name: str) -> str:
+    """A file name without folders and without a dot in front."""
+    return re.sub(r"^\.|[^A-Za-z0-9._-]", "_", name)
+
+
+def fresh(parents: Sequence[Path], stem: str) -> list[Path]:
+    """A new folder STEM-N in each of `parents`, with the first number that is new in all. Raises `OSError`."""
+    number = 0
+    while True:
+        made: list[Path] = []
+        try:
+            for parent in parents:
+                folder = parent / f"{_safe(stem)}-{number}"
+                folder.mkdir(mode=0o700)
+                made.append(folder)
+        except OSError as error:
+            for folder in made:
+                folder.rmdir()
+            if not isinstance(error, FileExistsError):
+                raise
+            number += 1
+        else:
+            return made
+
+
+def mount(work: Path, host: Path, inside: str) -> None:
+    """Shows `host` at `inside`: its own path, or a relative one. Raises `Infrastructure`, `OSError`."""
+    if not host.exists():
+        raise Infrastructure(f"{host} is not on this node")
+    if inside == str(host):
+        return
+    if Path(inside).is_absolute() or ".." in Path(inside).parts:
+        raise Infrastructure(f"a sandbox here can't show {host} at {inside}: use its own path or a relative one")
+    target = work / inside
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(host)
+
+
+def cache(parent: Path, name: str) -> Path:
+    """The folder of a cache that outlives sandboxes. Raises `OSError`."""
+    path = parent / _safe(name)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def remove(work: Path) -> None:
+    """A folder and all in it, also what a program made unreadable. What can't be removed stays, without an error."""
+    shutil.rmtree(work, ignore_errors=True)
+    if work.exists():
+        for folder in [work, *(p for p in work.rglob("*") if p.is_dir() and not p.is_symlink())]:
+            with contextlib.suppress(OSError):
+                folder.chmod(0o700)
+        shutil.rmtree(work, ignore_errors=True)

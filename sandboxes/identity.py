@@ -9,7 +9,7 @@ Standard library only: the warden runs this without site-packages.
 """
 
 # The warden loads this, and pathlib would double its start time.
-# ruff: noqa: PTH104, PTH108, PTH115, PTH123, PTH208
+# ruff: noqa: PTH115, PTH123, PTH208
 
 from __future__ import annotations
 

@@ -7,13 +7,11 @@ here, process by process, after proof (`identity.ours`). A tree whose owner live
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from day0.sandboxes import identity, record
+from day0.sandboxes import files, identity, record
 from day0.sandboxes.identity import Known, Stat
 from day0.sandboxes.record import Record
 from day0.sandboxes.spec import Sweep
@@ -46,36 +44,35 @@ def kill_tree(found: Record, *, limit_s: float = KILL_S) -> tuple[list[int], lis
     return list(seen), []
 
 
-def owned(found: Record) -> bool:
-    """Whether the day0 that started this tree still lives."""
-    return found.header.world == identity.world() and identity.alive(found.header.owner)
-
-
-def records(folder: Path) -> Iterator[Record]:
-    """Every readable record under a node's folder."""
-    for path in sorted(folder.glob("*/*/tree")):
-        if (found := record.load(str(path.parent))) is not None:
-            yield found
-
-
 def sweep(wardens: Path, sandboxes: Path) -> Sweep:
-    """Stops ownerless trees below `wardens` and removes their work folders.
+    """Stops ownerless trees below `wardens` and removes their folders.
 
-    A warden that is still at it is left to finish first. Node time passes: at most about 12 s per tree.
+    A warden that is still at it is left to finish first. Node time passes: at most about 20 s per tree.
     """
     stopped: list[tuple[str, str]] = []
     failed: list[tuple[str, str]] = []
-    for found in records(wardens):
-        if owned(found):
+    for folder in sorted(wardens.iterdir()):
+        trees = [found for path in sorted(folder.glob("*/tree")) if (found := record.load(str(path.parent)))]
+        lives = record.owner_lives(str(folder))
+        # without the owner's file the trees say whose they are; with neither, nobody claims the folder
+        if lives or (lives is None and (not trees or any(_owned(found) for found in trees))):
             continue
-        before = {p.pid for p in living(found)}
-        _await_warden(found)
-        killed, undead = kill_tree(found)
-        stopped += [(str(pid), found.header.attempt) for pid in sorted({*before, *killed} - set(undead))]
-        failed += [(str(pid), found.header.attempt) for pid in undead]
-        if not undead:
-            _remove(Path(found.folder), sandboxes / found.header.sandbox)
+        undead_here = False
+        for found in trees:
+            before = {p.pid for p in living(found)}
+            _await_warden(found)
+            killed, undead = kill_tree(found)
+            stopped += [(str(pid), found.header.attempt) for pid in sorted({*before, *killed} - set(undead))]
+            failed += [(str(pid), found.header.attempt) for pid in undead]
+            undead_here = undead_here or bool(undead)
+        if not undead_here:
+            files.remove(sandboxes / folder.name)
+            files.remove(folder)
     return Sweep(tuple(stopped), tuple(failed))
+
+
+def _owned(found: Record) -> bool:
+    return found.header.world == identity.world() and identity.alive(found.header.owner)
 
 
 def _await_warden(found: Record) -> None:
@@ -85,12 +82,3 @@ def _await_warden(found: Record) -> None:
     while identity.alive(found.header.warden) and time.monotonic() < end:
         time.sleep(0.05)
     identity.send(found.header.warden, signal.SIGKILL)
-
-
-def _remove(folder: Path, work: Path) -> None:
-    """One record, and with the last record of a sandbox its work folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.parent.rmdir()
-    if not folder.parent.exists():
-        shutil.rmtree(work, ignore_errors=True)

@@ -9,23 +9,20 @@ needs proof hashes before and after.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from day0.runs.errors import DiskFull, Infrastructure, Refused, Timeout
-from day0.sandboxes import environment, janitor
+from day0.runs.errors import DiskFull, Infrastructure, Timeout
+from day0.sandboxes import environment, files, janitor, record
 from day0.sandboxes.clock import WallClock
+from day0.sandboxes.host import HOST_OUTPUT, admit_command
 from day0.sandboxes.isolation import grants_network_namespace
 from day0.sandboxes.local_sandbox import LocalSandbox
 from day0.sandboxes.portbook import PortBook
 from day0.sandboxes.spec import CancelToken, Completed, SandboxSpec, Sweep
 from day0.sandboxes.spool import FULL
-
-HOST_COMMANDS = frozenset({"amd-smi", "rocm-smi", "df", "lscpu", "nproc", "uname", "cat"})
-HOST_OUTPUT = 1 << 20
 
 
 class LocalNode:
@@ -42,12 +39,8 @@ class LocalNode:
         self._ports = PortBook(self.root / "ports.json")
 
     def host(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
-        """Runs one of `HOST_COMMANDS`; `cat` reads /proc and /sys only. Raises `Timeout`, `Refused`, `Cancelled`."""
-        name, *rest = argv
-        if name not in HOST_COMMANDS or (
-            name == "cat" and not all(re.match(r"/(proc|sys)/(?!.*\.\.)", a) for a in rest)
-        ):
-            raise Refused(f"{' '.join(argv)!r} is not among the commands that run on the host")
+        """Runs one of `host.COMMANDS`. Raises `Timeout`, `Refused`, `Cancelled`."""
+        admit_command(argv)
         env = environment.base(os.environ) | {"PATH": environment.SYSTEM_PATH + ":/opt/rocm/bin", "LC_ALL": "C"}
         with self._place(SandboxSpec("job", "", "host")) as (work, records):
             sandbox = LocalSandbox(
@@ -72,7 +65,7 @@ class LocalNode:
         self.clock.check()
         self._admit(spec)
         with self._place(spec) as (work, records):
-            caches = {name: self._cache(name) for name in spec.caches}
+            caches = {name: files.cache(self._caches, name) for name in spec.caches}
             env = environment.of_sandbox(spec, work, caches, self._env_allow)
             sandbox = LocalSandbox(spec, work, records, env=env, ports=self._ports, clock=self.clock)
             try:
@@ -98,46 +91,21 @@ class LocalNode:
     @contextmanager
     def _place(self, spec: SandboxSpec) -> Iterator[tuple[Path, Path]]:
         """A fresh work folder and the place of its records."""
-        stem = f"{re.sub(r'[^A-Za-z0-9._-]', '_', spec.attempt)}-{spec.epoch}-{spec.role}"
-        work: Path | None = None
+        made: list[Path] = []
         try:
-            work = self._fresh(stem)
+            # the record first: a work folder without one belongs to nobody, and a sweep may remove it
+            made = files.fresh([self._wardens, self._sandboxes], f"{spec.attempt}-{spec.epoch}-{spec.role}")
+            records, work = made
+            record.write_owner(str(records))
             for name in ("home", "tmp"):
                 (work / name).mkdir()
             for host, inside in spec.mounts:
-                self._mount(work, Path(host), inside)
+                files.mount(work, Path(host), inside)
         except (OSError, Infrastructure) as error:
-            if work is not None:
-                shutil.rmtree(work, ignore_errors=True)
+            for folder in made:
+                shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, Infrastructure):
                 raise
             kind = DiskFull if error.errno in FULL else Infrastructure
             raise kind(f"no sandbox can be made under {self._sandboxes}: {error.strerror}") from error
-        yield work, self._wardens / work.name
-
-    def _fresh(self, stem: str) -> Path:
-        number = 0
-        while True:
-            work = self._sandboxes / f"{stem}-{number}"
-            try:
-                work.mkdir(mode=0o700)
-            except FileExistsError:
-                number += 1
-            else:
-                return work
-
-    def _mount(self, work: Path, host: Path, inside: str) -> None:
-        if not host.exists():
-            raise Infrastructure(f"{host} is not on this node")
-        if inside == str(host):
-            return
-        target = work / inside
-        if Path(inside).is_absolute() or ".." in Path(inside).parts:
-            raise Infrastructure(f"a local sandbox can't show {host} at {inside}: use its own path or a relative one")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(host)
-
-    def _cache(self, name: str) -> Path:
-        path = self._caches / re.sub(r"[^A-Za-z0-9._-]", "_", name)
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+        yield work, records

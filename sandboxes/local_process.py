@@ -45,9 +45,7 @@ class LocalProcess:
         self._exit: Exit | None = None
         self._gone = False
         self._rest = b""
-        own = identity.stat(os.getpid())
-        assert own is not None
-        order = {"job": job, "owner": [own.pid, own.start], "attempt": attempt, "sandbox": sandbox}
+        order = {"job": job, "owner": record.own(), "attempt": attempt, "sandbox": sandbox}
         try:
             with (folder / "warden.err").open("wb") as errors:
                 self._warden = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +33,7 @@ class LocalSandbox:
         self._clock.check()
         folder = self._records / str(len(self._processes))
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
         except OSError as error:
             raise (DiskFull if error.errno in FULL else Infrastructure)(f"{folder}: {error.strerror}") from error
         job = {
@@ -89,15 +88,5 @@ class LocalSandbox:
                 first = first or error
         if first is not None:
             raise first  # the records stay, so that a later sweep can try again
+        files.remove(self._work)
         shutil.rmtree(self._records, ignore_errors=True)
-        _remove(self._work)
-
-
-def _remove(work: Path) -> None:
-    """Also folders that a program made unreadable."""
-    shutil.rmtree(work, ignore_errors=True)
-    if work.exists():
-        for folder in [work, *(p for p in work.rglob("*") if p.is_dir() and not p.is_symlink())]:
-            with contextlib.suppress(OSError):
-                folder.chmod(0o700)
-        shutil.rmtree(work, ignore_errors=True)

@@ -4,7 +4,7 @@ Standard library only.
 """
 
 # The warden loads this, and pathlib would double its start time.
-# ruff: noqa: PTH104, PTH108, PTH115, PTH123, PTH208
+# ruff: noqa: PTH123
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Standard library only.
 """
 
 # The warden loads this, and pathlib would double its start time.
-# ruff: noqa: PTH104, PTH108, PTH115, PTH123, PTH208
+# ruff: noqa: PTH104, PTH123
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from day0.sandboxes import identity
 from day0.sandboxes.identity import Known
 
 ROOM = 64 << 10
@@ -91,6 +92,29 @@ def load(folder: str) -> Record | None:
         header = Header(raw["world"], Known(*raw["owner"]), Known(*raw["warden"]), raw["attempt"], raw["sandbox"])
         lines = [line.split() for line in rest.split(b"\n")[:-1]]
         return Record(folder, header, tuple(Known(int(a), int(b)) for a, b in lines))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def own() -> Known:
+    """This process."""
+    found = identity.stat(os.getpid())
+    assert found is not None
+    return Known(found.pid, found.start)
+
+
+def write_owner(folder: str) -> None:
+    """Says whose sandbox this is. Raises `OSError`."""
+    with open(f"{folder}/owner", "w") as file:
+        json.dump({"world": identity.world(), "owner": own()}, file)
+
+
+def owner_lives(folder: str) -> bool | None:
+    """Whether the day0 that opened this sandbox still runs; None when the file does not say."""
+    try:
+        with open(f"{folder}/owner") as file:
+            raw = json.load(file)
+        return raw["world"] == identity.world() and identity.alive(Known(*raw["owner"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -8,7 +8,7 @@ Standard library only: the warden writes it, day0 reads it.
 """
 
 # The warden loads this, and pathlib would double its start time.
-# ruff: noqa: PTH104, PTH108, PTH115, PTH123, PTH208
+# ruff: noqa: PTH108
 
 from __future__ import annotations
 

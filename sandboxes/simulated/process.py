@@ -1,0 +1,56 @@
+"""A simulated process behind the `Process` port."""
+
+from __future__ import annotations
+
+from day0.runs.errors import Timeout
+from day0.sandboxes.simulated.kernel import Action
+from day0.sandboxes.simulated.machine import KILLED, Machine, SimProcess, Tree
+from day0.sandboxes.spec import Exit, Vitals
+from day0.sandboxes.spool import SpoolReader
+
+
+class VirtualProcess:
+    """The program of a tree, and through it the whole tree."""
+
+    def __init__(self, machine: Machine, tree: Tree, process: SimProcess, check: Action) -> None:
+        self._machine, self._tree, self._process, self._check = machine, tree, process, check
+        self._spool = SpoolReader(tree.spool.folder)
+
+    def poll(self) -> Exit | None:
+        """How the program itself ended, or None."""
+        code = self._process.code
+        return None if code is None else Exit(code, oom=False)
+
+    def wait(self, timeout_s: float) -> Exit:
+        """Raises `Timeout`, `Cancelled`."""
+        kernel = self._machine.kernel
+        if not kernel.run(kernel.now + timeout_s, lambda: self._process.code is not None, self._check):
+            raise Timeout(f"the program still runs after {timeout_s:g} s")
+        return Exit(self._process.code or 0, oom=False)
+
+    def output(self, offset: int, max_bytes: int) -> bytes:
+        """Both streams, from a logical offset."""
+        return self._spool.read(offset, max_bytes)
+
+    def vitals(self) -> Vitals:
+        """Signs of life of the tree."""
+        living = self._tree.living()
+        members = self._tree.members
+        return Vitals(
+            output_bytes=self._spool.size(),
+            cpu_s=sum(p.cpu_s for p in members),
+            io_bytes=sum(p.io_bytes for p in members),
+            children=len(living),
+            vram_bytes=sum(p.vram_bytes for p in living),
+        )
+
+    def stop(self, grace_s: float) -> Exit:
+        """SIGTERM to the tree, SIGKILL after the grace. The cancel token does not interrupt it."""
+        kernel, tree = self._machine.kernel, self._tree
+        for process in tree.living():
+            process.terminate()
+        kernel.run(kernel.now + grace_s, lambda: not tree.living(), lambda: None)
+        while living := tree.living():
+            for process in living:
+                process.end(KILLED)
+        return Exit(self._process.code or 0, oom=False)
