@@ -55,14 +55,15 @@ class Conflict(Infrastructure):
 class CandidateFailed(Day0Error):
     """The candidate's own fault.
 
-    `failure` is a failure class of `day0.runs.facts.FailureClass`; `evidence` the log line that shows it.
+    `failure` is a failure class of `day0.runs.facts.FailureClass`; `evidence` the log line that shows it; `log` the
+    server's log where it never became ready (its head and tail as the spool kept them).
     """
 
     exit_code = 1
 
-    def __init__(self, failure: str, evidence: str, issue: str = "unknown") -> None:
+    def __init__(self, failure: str, evidence: str, issue: str = "unknown", log: bytes = b"") -> None:
         super().__init__(f"{failure}: {evidence}")
-        self.failure, self.evidence, self.issue = failure, evidence, issue
+        self.failure, self.evidence, self.issue, self.log = failure, evidence, issue, log
 
 
 class Refused(Day0Error):
