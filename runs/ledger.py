@@ -74,7 +74,13 @@ class Ledger(Reads):
         at, run_id = stamp(self._now()), f"{prefix}{number}"
         db.execute(
             insert(r).values(
-                id=run_id, key=key, request=to_json(request), status=RunStatus.QUEUED, created_at=at, queued_at=at
+                id=run_id,
+                key=key,
+                request=to_json(request),
+                status=RunStatus.QUEUED,
+                reason="",
+                created_at=at,
+                queued_at=at,
             )
         )
         row = db.execute(select(r).where(r.c.id == run_id)).one()

@@ -78,13 +78,20 @@ class Story:
         key: str | None = None,
     ) -> None:
         """Appends an event. With a `key` it is written once: a repetition must have the same content."""
-        e, text = tables.events, to_json(data)
-        if key is not None:
-            earlier = self._db.execute(select(e.c.data).where(e.c.run == self._id, e.c.key == key)).scalar()
-            if earlier == text:
-                return
-            if earlier is not None:
-                raise Conflict(f"{key} is already in the ledger with another content")
+        if key is None or not self._stands(key, data):
+            self._append(kind, data, attempt=attempt, epoch=epoch, node_s=node_s, key=key)
+
+    def _append(
+        self,
+        kind: str,
+        data: Frozen | Mapping[str, Any],
+        *,
+        attempt: str | None,
+        epoch: int | None,
+        node_s: float | None,
+        key: str | None,
+    ) -> None:
+        e = tables.events
         if self._next is None:
             self._next = self._db.execute(select(func.max(e.c.number)).where(e.c.run == self._id)).scalar() or 0
         self._next += 1
@@ -98,6 +105,14 @@ class Story:
                 epoch=epoch,
                 kind=kind,
                 key=key,
-                data=text,
+                data=to_json(data),
             )
         )
+
+    def _stands(self, key: str, data: Frozen | Mapping[str, Any]) -> bool:
+        """Whether it is written already. Raises `Conflict` when another content stands under the key."""
+        e = tables.events
+        earlier = self._db.execute(select(e.c.data).where(e.c.run == self._id, e.c.key == key)).scalar()
+        if earlier is not None and earlier != to_json(data):
+            raise Conflict(f"{key} is already in the ledger with another content")
+        return earlier is not None

@@ -148,6 +148,7 @@ class Writer(Story):
             "action": plain(action),
             "hypothesis": plain(hypothesis),
             "expected_gain": expected_gain,
+            "reason": "",
         }
         self._db.execute(insert(a).values(**row))
         told = {key: row[key] for key in ("number", "digest", "parent", "proposer", "action", "hypothesis")}
@@ -219,10 +220,13 @@ class Writer(Story):
             return self._drop(row, epoch, fact.kind)
         if epoch > row.epoch:
             raise Conflict(f"attempt {attempt_id} has no epoch {epoch}: it is in {row.epoch}")
+        key = key_of(attempt_id, fact)
+        if key is not None and self._stands(key, fact):
+            return True
         refused = admissible(AttemptStatus(row.status), fact)
         if refused:
             raise Conflict(f"attempt {attempt_id}: {refused}")
-        self.event(fact.kind, fact, attempt=attempt_id, epoch=epoch, node_s=node_s, key=key_of(attempt_id, fact))
+        self._append(fact.kind, fact, attempt=attempt_id, epoch=epoch, node_s=node_s, key=key)
         return True
 
     def _drop(self, row: Row, epoch: int, what: str) -> bool:

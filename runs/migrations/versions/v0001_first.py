@@ -85,7 +85,7 @@ def _tables() -> None:
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("request", sa.Text, nullable=False),
         sa.Column("status", sa.Text, nullable=False),
-        sa.Column("reason", sa.Text, nullable=False, server_default=""),
+        sa.Column("reason", sa.Text, nullable=False),
         sa.Column("round", sa.Integer, nullable=False, server_default="0"),
         sa.Column("baseline", sa.Text),
         sa.Column("leader", sa.Text),
@@ -111,10 +111,10 @@ def _tables() -> None:
         sa.Column("node", sa.Text),
         sa.Column("parent", sa.Text),
         sa.Column("proposer", sa.Text, nullable=False),
-        sa.Column("action", sa.Text, nullable=False, server_default=""),
-        sa.Column("hypothesis", sa.Text, nullable=False, server_default=""),
+        sa.Column("action", sa.Text, nullable=False),
+        sa.Column("hypothesis", sa.Text, nullable=False),
         sa.Column("expected_gain", sa.Float),
-        sa.Column("reason", sa.Text, nullable=False, server_default=""),
+        sa.Column("reason", sa.Text, nullable=False),
     )
     op.create_index("attempts_by_number", "attempts", ["run", "number"], unique=True)
     op.create_index("attempts_by_candidate", "attempts", ["run", "digest"], unique=True)

@@ -1,0 +1,180 @@
+"""One ledger per database: SQLite, and PostgreSQL by DAY0_TEST_POSTGRES_URL or from a throw-away cluster."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from day0.runs.candidate import Candidate
+from day0.runs.facts import BootEnded, BootStarted, Knee, KneeFound, LoadPoint, PointMeasured, Rung
+from day0.runs.ledger import Ledger
+from day0.runs.schema import RunRequest
+from day0.runs.workload import MeasureRules, Target, Workload
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.pool import NullPool
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
+
+
+class Samples:
+    """Values that tests put into a ledger."""
+
+    target = Target(
+        name="cpu",
+        kind="local",
+        accelerator="cpu",
+        stall_s=20,
+        boot_stall_s=20,
+        boot_cap_s=240,
+        measure=MeasureRules(point_s=8, min_requests=8, p95_multiples=0, max_points=5, max_pairs=4, stability_s=0),
+        workload="chat",
+    )
+    workload = Workload(name="chat", input_tokens=320, output_tokens=48)
+
+    def request(self, **change):
+        given = {"model": "tiny", "revision": "r1", "target": self.target, "workloads": (self.workload,)}
+        return RunRequest(**(given | change))
+
+    def candidate(self, number=0):
+        return Candidate(engine="sglang", build="b", model="tiny", revision="r1", flags={"page-size": number})
+
+    def point(self, boot=1, rate=1.0):
+        counts = {"window_s": 8, "offered": 8, "completed": 8, "failed": 0, "success_share": 1}
+        speeds = {"output_tok_s": 48 * rate, "total_tok_s": 368 * rate}
+        point = LoadPoint(workload="chat", rate_rps=rate, seed=1, steady=True, meets_slo=True, **counts, **speeds)
+        return PointMeasured(boot=boot, rung=Rung.MEASURE, point=point)
+
+    def knee(self, boot=1, rate=1.0):
+        knee = Knee(workload="chat", rate_rps=rate, goodput_tok_s=48 * rate, passed_rps=rate, failed_rps=None)
+        return KneeFound(boot=boot, rung=Rung.MEASURE, knee=knee)
+
+    def started(self, boot=1):
+        return BootStarted(boot=boot, argv=("python", "-m", "sglang.launch_server", "--port", "31234"))
+
+    def ended(self, boot=1, reason="stopped"):
+        return BootEnded(boot=boot, reason=reason, exit_code=0, node_s=60)
+
+
+class Clock:
+    """The ledger's wall clock, moved by hand: a second for each look."""
+
+    def __init__(self):
+        self.at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self):
+        self.at += timedelta(seconds=1)
+        return self.at
+
+
+@pytest.fixture
+def make():
+    return Samples()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    given = os.environ.get("DAY0_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    if not BINARIES:
+        pytest.skip("no PostgreSQL here: neither DAY0_TEST_POSTGRES_URL nor /usr/lib/postgresql/*/bin")
+    folder = Path(tempfile.mkdtemp(prefix="day0-pg-", dir="/tmp"))
+    server = None
+    try:
+        server = _start(folder)
+        yield f"postgresql://postgres@/postgres?host={folder}"
+    finally:
+        if server is not None:
+            server.send_signal(signal.SIGINT)
+            server.wait(10)
+        shutil.rmtree(folder)
+
+
+def _start(folder):
+    as_user = ["setpriv", "--pdeathsig", "QUIT"]  # the cluster goes when this test run is killed
+    if os.geteuid() == 0:
+        try:
+            user = pwd.getpwnam("postgres")
+        except KeyError:
+            pytest.skip("no user postgres, and PostgreSQL refuses to run as root")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    data, log = folder / "data", folder / "log"
+    made = [*as_user, BINARIES[-1] / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync"]
+    subprocess.run([*made, "--no-instructions"], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+    options = [
+        "-c",
+        "listen_addresses=",
+        "-k",
+        folder,
+        "-F",
+        "-c",
+        "full_page_writes=off",
+        "-c",
+        "synchronous_commit=off",
+    ]
+    line = [*as_user, BINARIES[-1] / "postgres", "-D", data, *options]
+    with log.open("wb") as output:
+        server = subprocess.Popen(line, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 20
+    ready = [BINARIES[-1] / "pg_isready", "-q", "-h", folder]
+    while subprocess.run(ready, check=False).returncode != 0:
+        if server.poll() is not None or time.monotonic() > deadline:
+            server.kill()
+            pytest.fail(f"PostgreSQL did not start: {log.read_text()[-2000:]}")
+        time.sleep(0.02)
+    return server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/ledger.db"
+        return
+    server = make_url(request.getfixturevalue("postgres")).set(drivername="postgresql+psycopg")
+    engine = create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    name = f"day0_test_{os.getpid()}_{time.monotonic_ns()}"
+    with engine.connect() as db:
+        db.execute(text(f"CREATE DATABASE {name} TEMPLATE template0"))
+    yield server.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    with engine.connect() as db:
+        db.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger(url, clock):
+    opened = Ledger.open(url, now=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def python():
+    """Starts Python programs; what is left of them at the end of a test is killed."""
+    started = []
+
+    def start(program, *arguments):
+        line = [sys.executable, "-W", "error", "-c", program, *map(str, arguments)]
+        process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
