@@ -91,12 +91,12 @@ class Axis:
     part of the opening bundle.
     """
 
-    name: str
     kinds: frozenset[Kind]
+    name: str
     options: Callable[[Site], tuple[Option, ...]]
     gain: float
-    source: str
     why: str
+    source: str = "the engine's own --help"
     why_not: Callable[[Site], str] = always
     family: str = ""
     helps: frozenset[Helps] = frozenset()
@@ -171,9 +171,11 @@ def site_of(view: RunView) -> Site:
 def all_axes() -> tuple[Axis, ...]:
     """Every axis this release knows, CPU and GPU."""
     from day0.agent.policy.axes_cpu import CPU_AXES
+    from day0.agent.policy.axes_cpu_serving import CPU_SERVING_AXES
     from day0.agent.policy.axes_gpu import GPU_AXES
+    from day0.agent.policy.axes_gpu_kernels import GPU_KERNEL_AXES
 
-    return CPU_AXES + GPU_AXES
+    return CPU_AXES + CPU_SERVING_AXES + GPU_AXES + GPU_KERNEL_AXES
 
 
 def offers(site: Site, axes: tuple[Axis, ...] | None = None) -> tuple[Offer, ...]:

@@ -26,7 +26,7 @@ from day0.agent.policy.axes import Axis, Offer, Option, offers, site_of
 from day0.agent.policy.base import Proposal
 from day0.agent.policy.decide import PATIENCE, fruitless, threshold
 from day0.agent.policy.guard import Check, admit, check_flags
-from day0.agent.policy.trials import Standing, Trial, standing
+from day0.agent.policy.trials import Standing, Trial, standing, step
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Refused
 from day0.runs.schema import FINISHED
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SECOND = 0.5  # a further option of an axis whose first one did not gain
 AGAIN = 0.25  # of its prior: an axis that lost before the leader changed
-NEIGHBOUR = 0.4  # of the measured gain: the next value of a number that helped
+NEIGHBOUR = 0.25  # of the measured gain: the next value of a number that helped
 PRUNE = 0.002  # rarely brings anything, so it comes last
 UNHELPFUL = 0.35  # an axis that helps against something else than what limits the leader
 LEAST = 0.005  # nothing that promises less is worth a boot
@@ -128,6 +128,11 @@ def _steer(axis: Axis, now: Standing) -> float:
     return 1.0 if axis.helps & now.limits else UNHELPFUL
 
 
+def _prior(axis: Axis, option: Option, rank: int = 0) -> float:
+    """What an option is expected to bring; later ones of an axis that gives no figures bring ever less."""
+    return option.gain if option.gain is not None else axis.gain * SECOND**rank
+
+
 def _opening(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
     """The trusted axes together, before anything else was tried; if that fails, they follow one by one."""
     if now.trials or now.leader.id != now.view.baseline:
@@ -135,11 +140,12 @@ def _opening(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
     chosen: list[tuple[Axis, Option]] = []
     for one in usable:
         conflict = any(one.axis.name in axis.conflicts or axis.name in one.axis.conflicts for axis, _ in chosen)
-        if one.axis.trusted and not conflict:
-            chosen.append((one.axis, one.options[0]))
+        best = max(one.options, key=lambda o: _prior(one.axis, o))
+        if one.axis.trusted and not conflict and _prior(one.axis, best) > LEAST:
+            chosen.append((one.axis, best))
     if len(chosen) > 1:
         merged = merge(option for _, option in chosen)
-        promise = sum(axis.gain for axis, _ in chosen)
+        promise = sum(_prior(axis, option) for axis, option in chosen)
         yield Idea(promise, "+".join(axis.name for axis, _ in chosen), merged, "each is known to pay on such a machine")
 
 
@@ -173,9 +179,9 @@ def _unexplored(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
         held = now.held(axis, one.options)
         best = now.best(axis)
         for rank, option in enumerate(one.options):
-            if option.set_in(now.leader.candidate) or now.tried(axis, option):
+            if option.set_in(now.leader.candidate) or now.tried(axis, option) or (held and axis.ladder):
                 continue
-            prior = option.gain if option.gain is not None else axis.gain * SECOND**rank
+            prior = _prior(axis, option, rank)
             if held is not None:
                 prior -= held.gain or 0.0  # only what it may bring beyond the setting that won
                 prior *= SECOND
@@ -229,8 +235,11 @@ def _neighbours(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
             near: int | float = int(value) if isinstance(held, int) else round(value, 4)
             if not one.axis.bounds[0] <= near <= one.axis.bounds[1] or near == held:
                 continue
+            option = step(flag, near)
+            if now.tried(one.axis, option):
+                continue
             why = f"{flag} {held} brought {best:+.1%}; the next value on the same side may bring more"
-            yield Idea(best * NEIGHBOUR, one.axis.name, Option(f"{flag} {near}", {flag: near}), why)
+            yield Idea(best * NEIGHBOUR, one.axis.name, option, why)
 
 
 def _interactions(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
@@ -241,7 +250,7 @@ def _interactions(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
             continue
         if trial.gain < -0.5 or not _changed_since(trial, now):
             continue
-        prior = trial.option.gain if trial.option.gain is not None else trial.axis.gain
+        prior = _prior(trial.axis, trial.option)
         why = f"brought {trial.gain:+.1%} before the leader changed; the two interact"
         yield Idea(prior * AGAIN, trial.axis.name, trial.option, why)
 

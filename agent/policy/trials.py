@@ -81,14 +81,33 @@ def _trial(attempt: Attempt, view: RunView, offered: Sequence[Offer], gpus: int)
     parent = view.attempt(attempt.parent or "")
     if parent is None or attempt.status in {AttemptStatus.REFUSED, AttemptStatus.CANCELLED}:
         return None
+    moved = _moved(attempt, parent, offered)
+    if moved is None:
+        return None
+    more = gain(attempt, parent, view.request, gpus)
+    if more is None and worth(parent, view.request, gpus) is None:
+        more = 1.0 if worth(attempt, view.request, gpus) is not None else None  # it made things work
+    failed = next((v.failure or FailureClass.UNKNOWN for v in attempt.verdicts if not v.passed), None)
+    return Trial(*moved, attempt, more, failed)
+
+
+def step(flag: str, value: object) -> Option:
+    """One value of a numeric axis."""
+    return Option(f"{flag} {value}", {flag: value})  # type: ignore[dict-item]
+
+
+def _moved(attempt: Attempt, parent: Attempt, offered: Sequence[Offer]) -> tuple[Axis, Option] | None:
+    """The axis and the option that lead from the parent to the attempt, where it is just one."""
     for one in offered:
         for option in one.options:
             if option.on(parent.candidate) == attempt.candidate:
-                more = gain(attempt, parent, view.request, gpus)
-                if more is None and worth(parent, view.request, gpus) is None:
-                    more = 1.0 if worth(attempt, view.request, gpus) is not None else None  # it made things work
-                failed = next((v.failure or FailureClass.UNKNOWN for v in attempt.verdicts if not v.passed), None)
-                return Trial(one.axis, option, attempt, more, failed)
+                return one.axis, option
+    changed = attempt.candidate.changed(parent.candidate)
+    for one in offered:
+        if one.axis.ladder and set(changed) == {f"--{one.axis.ladder}"}:
+            value = attempt.candidate.flags.get(one.axis.ladder)
+            if value is not None:
+                return one.axis, step(one.axis.ladder, value)
     return None
 
 
