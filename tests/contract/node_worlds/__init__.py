@@ -1,0 +1,1 @@
+"""The worlds over which the node's contract runs: the same programs on a real and on a simulated machine."""
