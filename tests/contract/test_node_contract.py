@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -151,9 +151,9 @@ def test_leaving_the_sandbox_stops_everything_and_removes_its_files(world, node)
             up(node, sandbox.spawn(["stubborn"]))
         sandbox.write("a/b", b"x")
         root = sandbox.root
-        assert os.path.isdir(root)
+        assert Path(root).is_dir()
     assert world.living() == 0
-    assert not os.path.exists(root)
+    assert not Path(root).exists()
 
 
 def test_an_error_inside_the_block_stops_everything_too(world, node):
@@ -352,7 +352,7 @@ def test_s58_secrets_of_the_parent_never_reach_a_child(world, monkeypatch):
         assert (seen["DAY0_ATTEMPT"], seen["DAY0_EPOCH"]) == ("r1.7", "3")
         assert seen["HOME"].startswith(sandbox.root) and seen["TMPDIR"].startswith(sandbox.root)
         assert seen["PATH"].startswith(world.environment + "/bin:")
-        assert os.path.isdir(seen["DAY0_CACHE_JIT"]), "a cache outlives its sandbox"
+        assert Path(seen["DAY0_CACHE_JIT"]).is_dir(), "a cache outlives its sandbox"
 
 
 def test_two_sandboxes_share_no_files(world, node):
@@ -428,4 +428,4 @@ def test_sweep_leaves_what_has_a_living_owner(world, node, sandbox):
     swept = world.restarted().sweep()
     assert [attempt for _, attempt in swept.stopped] == ["r1.9"]
     assert process.poll() is None
-    assert os.path.isdir(sandbox.root)
+    assert Path(sandbox.root).is_dir()

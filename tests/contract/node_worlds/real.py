@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-
 import signal
 import socket
 import subprocess
 import sys
 import threading
-
 from collections.abc import Iterator
 from pathlib import Path
 
