@@ -291,6 +291,7 @@ class Harness:
             cpu_share=result["cpu_share"],
             lag_p95_ms=result["lag_p95_ms"],
             wall_s=result["wall_s"],
+            chat=result.get("chat"),
             cut=cut,
             cache_on=not server.facts.resolved.get("disable_radix_cache"),
             max_running=server.facts.max_running_requests,

@@ -32,8 +32,12 @@ START_SHARE = 0.9
 
 
 def start_rate(probe: LoadPoint, workload: Workload) -> float:
-    """Where to begin after a saturation probe: 0.9 of the requests/s that it delivered, at least 0.05."""
-    return max(0.05, START_SHARE * capacity_rps(probe, workload.output_tokens))
+    """Where to begin after a saturation probe: 0.9 of the requests/s that it delivered, at least 0.05.
+
+    Less by as much as its TPOT was too high: TTFT says nothing there, since all its clients start at once.
+    """
+    slow = max((r for name, r in ratios(probe, workload).items() if name.endswith("TPOT")), default=1.0)
+    return max(0.05, START_SHARE * capacity_rps(probe, workload.output_tokens) / max(1.0, slow))
 
 
 def ratios(point: LoadPoint, workload: Workload) -> dict[str, float]:

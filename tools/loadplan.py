@@ -15,7 +15,7 @@ from day0.runs.values import Frozen
 from day0.runs.workload import MeasureRules, Workload
 from pydantic import Field
 
-LEAD_SHARE = 0.25
+LEAD_SHARE = 0.375
 """Of the window: the same load before it, untimed, so that the window sees a filled server, not the ramp."""
 STARTS_CLOSED = 4000
 
@@ -88,14 +88,13 @@ def closed_loop(
 ) -> PointPlan:
     """`concurrency` clients that ask again at once: the saturation probe (discarded), or a single stream.
 
-    Its first half fills the server and is not counted (`lead_s`); what runs when the window ends is cut, not failed.
+    What runs when the window ends is cut, not failed; tokens are counted from the start, the prefill included.
     """
     window = window_s or max(rules.point_s, 1.0)
     return PointPlan(
         workload=workload,
         concurrency=concurrency,
-        window_s=window / 2,
-        lead_s=window / 2,
+        window_s=window,
         drain_s=1.0,
         request_deadline_s=patience_s(workload, rules) + window,
         seed=0,

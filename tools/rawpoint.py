@@ -82,5 +82,6 @@ class RawPoint(Frozen):
     lag_p95_ms: float | None = None
     wall_s: float = 0.0
     cut: str = ""
+    chat: bool | None = Field(default=None, description="the prompts went through the model's chat template")
     cache_on: bool = Field(default=True, description="False: the candidate itself runs without a prefix cache")
     max_running: int | None = Field(default=None, description="the server's admission cap over all replicas")

@@ -6,6 +6,7 @@ were delivered within the window. A closed loop (saturation probe, single stream
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from day0.runs.facts import LoadPoint, Percentiles
@@ -16,8 +17,8 @@ from day0.tools.trend import growth
 
 STEADY_SHARE = 0.02
 """Completed may lag behind offered by this share, plus what chance alone does to a queue of that length."""
-TTFT_GROWTH = 0.5
-"""Of the median TTFT: a surely positive trend that adds less than this over the window is not counted."""
+TTFT_GROWTH, TTFT_LIMIT_SHARE = 0.5, 0.25
+"""A surely positive trend counts when it adds this share of the median TTFT, and this share of the limit, if any."""
 QUEUE_GROWTH = 1.0
 HARNESS_CPU = 0.9
 LAG_MS = 50.0
@@ -117,14 +118,15 @@ def unsteadiness(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> tuple[s
     """Why a point is not steady, in words; empty = steady.
 
     Requests in flight may grow from the first to the last third of the window by 2 % of what was offered between
-    the thirds' middles plus two standard deviations of a Poisson count; queue and TTFT may show no positive trend.
+    the thirds' middles plus two s.d. of the difference of two Poisson counts, which is what a steady server's
+    population does by chance; queue and TTFT may show no positive trend that matters.
     """
     out = []
     window = plan.window_s
     early, late = _in_flight(raw.rows, 0.0, window / 3), _in_flight(raw.rows, 2 * window / 3, window)
     grown = late - early
     between = plan.offered * 2 / 3
-    if grown > STEADY_SHARE * between + 2 * max(1.0, early) ** 0.5:
+    if grown > STEADY_SHARE * between + 2 * math.sqrt(max(1.0, early + late)):
         out.append(f"completed {1 - grown / between:.0%} of what was offered: {early:.1f} in flight grew to {late:.1f}")
     queue = [(s.at_s, s.queued) for s in raw.samples if s.queued is not None and 0.0 <= s.at_s <= window]
     rise, sure = growth([t for t, _ in queue], [q for _, q in queue])
@@ -133,7 +135,7 @@ def unsteadiness(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> tuple[s
     waits = sorted((r.sent, r.ttft_ms) for r in rows if r.ttft_ms > 0)
     rise, sure = growth([t for t, _ in waits], [w for _, w in waits])
     middle = sorted(w for _, w in waits)[len(waits) // 2] if waits else 0.0
-    if sure and rise > TTFT_GROWTH * middle:
+    if sure and rise > max(TTFT_GROWTH * middle, TTFT_LIMIT_SHARE * (plan.workload.slo.ttft_ms or 0.0)):
         out.append(f"TTFT grew by {rise:.0f} ms over the window")
     return tuple(out)
 

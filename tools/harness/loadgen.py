@@ -222,6 +222,7 @@ class Point:
             "cpu_share": (cpu_s() - cpu) / wall,
             "lag_p95_ms": 1e3 * lags[int(0.95 * (len(lags) - 1))],
             "lag_max_ms": 1e3 * lags[-1],
+            "chat": self.cutter.chat,
             "primes": primes,
             "requests": self.rows,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ class Cutter:
 
     def __init__(self, tokenizer: Any, corpus: str, chat: bool) -> None:
         self.tokenizer, self.corpus = tokenizer, corpus
-        self.chat = chat and bool(getattr(tokenizer, "chat_template", None))
+        template = bool(getattr(tokenizer, "chat_template", None))
+        self.chat = chat and template and importlib.util.find_spec("jinja2") is not None
         sample = corpus[:4000]
         self.ratio = len(sample) / max(1, self.count(sample))
 
@@ -62,6 +64,7 @@ class Cutter:
         """
         wrap = (lambda text: text) if plain else self.render
         chars = max(1, int((tokens - self.count(prefix)) * self.ratio))
+        low, high = 0, 0
         best: tuple[int, str, int] | None = None
         for _ in range(TRIES):
             text = wrap(prefix + self.span(start, chars))
@@ -70,7 +73,11 @@ class Cutter:
                 best = (abs(got - tokens), text, got)
             if got == tokens:
                 break
-            step = round((tokens - got) * self.ratio) or (1 if got < tokens else -1)
-            chars = max(1, chars + step)
+            low, high = (chars, high) if got < tokens else (low, chars)
+            chars += round((tokens - got) * self.ratio) or (1 if got < tokens else -1)
+            if high and not low < chars < high:
+                chars = (low + high) // 2
+            if chars in {low, high}:
+                break
         assert best is not None
         return best[1], best[2]

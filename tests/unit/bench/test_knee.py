@@ -196,3 +196,4 @@ def test_a_void_point_is_repeated_once_and_failures_are_not() -> None:
 
 def test_start_is_below_what_the_probe_delivered() -> None:
     assert start_rate(point(10.0), WORK) == pytest.approx(9.0)
+    assert start_rate(point(10.0, tpot=90, ttft=9000), WORK) == pytest.approx(6.0)
