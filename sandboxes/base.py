@@ -87,8 +87,9 @@ class Node(Protocol):
     """A machine that runs attempts, one at a time."""
 
     name: str
-    clock: Clock
 
+    @property
+    def clock(self) -> Clock: ...
     def host(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
         """An allow-listed command (`amd-smi`, `df` ...); 127 when it isn't there. Raises `Timeout`, `Refused`."""
         ...
