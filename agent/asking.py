@@ -1,0 +1,92 @@
+"""From what a user typed to a run's request. Every mistake is one sentence (`UserError`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from day0.agent.settings import Settings
+from day0.runs.errors import UserError
+from day0.runs.schema import RunRequest
+from day0.runs.workload import Workload
+
+POLICIES = ("auto", "playbook", "llm", "random", "default")
+FASTEST_TTFT_MS = 0.5
+"""one network round trip inside a machine and one forward pass of nothing: no server answers sooner"""
+FASTEST_TPOT_MS = 0.05
+"""20,000 tokens/s in a single stream: several times the fastest published decode of any size"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line of `day0 run`; None and () = not given."""
+
+    model: str
+    target: str | None = None
+    workloads: tuple[str, ...] = ()
+    budget_hours: float | None = None
+    seed: int = 0
+    policy: str | None = None
+    max_attempts: int | None = None
+
+
+def request(asked: Asked, settings: Settings) -> RunRequest:
+    """The request, with model, target and workloads resolved. Raises `UserError`."""
+    from day0.runs import documents
+    from day0.tools.hub import resolve
+    from day0.tools.revision import revision_of
+    from day0.tools.survey import survey
+
+    hours = settings.budget_hours if asked.budget_hours is None else asked.budget_hours
+    if not (math.isfinite(hours) and hours > 0):
+        raise UserError(f"a budget of {hours:g} node-hours allows nothing: give --budget-hours above 0")
+    if asked.max_attempts is not None and asked.max_attempts < 1:
+        raise UserError(f"--max-attempts {asked.max_attempts} allows no candidate: give 1 or more")
+    policy = asked.policy or settings.policy
+    if policy not in POLICIES:
+        raise UserError(f"policy `{policy}` is unknown: choose one of {', '.join(POLICIES)}")
+    if policy == "llm" and not (settings.llm_base_url and settings.llm_model):
+        raise UserError("policy `llm` needs DAY0_LLM_BASE_URL and DAY0_LLM_MODEL; without an LLM use --policy playbook")
+    target = documents.target(asked.target or settings.target)
+    if target.kind != "local":
+        raise UserError(f"target `{target.name}` is of kind `{target.kind}`, which this build can't reach: use `cpu`")
+    workloads = tuple(documents.workload(name) for name in asked.workloads or (target.workload,))
+    if len({w.name for w in workloads}) != len(workloads):
+        raise UserError("two workloads have the same name: each needs its own, recipes are named after them")
+    for workload in workloads:
+        check_slo(workload)
+    folder = resolve(asked.model, settings.home)
+    facts = survey(folder)
+    for workload in workloads:
+        asked_for = workload.input_tokens + workload.output_tokens
+        if asked_for > facts.context:
+            raise UserError(
+                f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {facts.context}"
+            )
+    own = Path(asked.model).expanduser().is_dir()  # else a hub model, whose folder is named by its commit
+    return RunRequest(
+        model=str(folder) if own else asked.model.partition("@")[0],
+        revision=revision_of(folder, settings.home) if own else folder.name,
+        target=target,
+        workloads=workloads,
+        policy=policy,
+        seed=asked.seed,
+        budget_hours=hours,
+        max_attempts=asked.max_attempts or target.max_attempts or 200,
+    )
+
+
+def check_slo(workload: Workload) -> None:
+    """Raises `UserError` for limits that no server can meet: they would only burn the budget."""
+    slo = workload.slo
+    if slo.ttft_ms is not None and slo.ttft_ms < FASTEST_TTFT_MS:
+        raise UserError(
+            f"workload `{workload.name}`: a TTFT of {slo.ttft_ms:g} ms is impossible (below {FASTEST_TTFT_MS} ms); "
+            "the unit is milliseconds"
+        )
+    if slo.tpot_ms is not None and slo.tpot_ms < FASTEST_TPOT_MS:
+        raise UserError(
+            f"workload `{workload.name}`: a TPOT of {slo.tpot_ms:g} ms is impossible (below {FASTEST_TPOT_MS} ms); "
+            "the unit is milliseconds"
+        )

@@ -1,0 +1,52 @@
+"""`day0`: the command line. Commands import what they need when they run, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import typer
+from day0.agent import cli_engine, cli_look, cli_run
+from day0.runs.errors import Day0Error
+
+app = typer.Typer(
+    name="day0",
+    help="Finds the fastest configuration that really works for a new model, proves it and writes a recipe.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+cli_run.add_to(app)
+cli_look.add_to(app)
+cli_engine.add_to(app)
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 done, 1 no working configuration, 2 wrong use, 3 infrastructure."""
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    try:
+        app()
+    except Day0Error as error:
+        typer.echo(f"day0: {error}", err=True)
+        sys.exit(error.exit_code)
+    except Exception as error:  # nobody foresaw it: one sentence for the user, the rest into a file
+        where = _keep_traceback()
+        typer.echo(f"day0: unexpected {type(error).__name__}: {error}; the traceback is in {where}", err=True)
+        sys.exit(3)
+
+
+def _keep_traceback() -> Path | str:
+    """Writes the traceback under `$DAY0_HOME/logs` and names the file; says so where even that fails."""
+    from datetime import UTC, datetime
+
+    from day0.agent.settings import home_folder, redacted
+
+    path = home_folder() / "logs" / f"crash-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(redacted(traceback.format_exc()))
+    except OSError as error:
+        return f"no file: {error}"
+    return path

@@ -1,0 +1,169 @@
+"""The ladder: one attempt climbs it on one node and tells facts as they happen.
+
+Free of graph and ledger. `CandidateFailed` becomes the verdict of the rung it happened on; a failure of the node,
+the harness or a cancellation leaves as it came, without a verdict. One boot serves every rung from `answer` on.
+Rungs that the attempt already passed are not judged again; `prepare` and `boot` are established anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from day0.agent.inputs import ClimbInputs
+from day0.agent.lease import Booted, Facts, Lease
+from day0.agent.preparing import verify
+from day0.runs.errors import CandidateFailed
+from day0.runs.facts import ArtifactKept, Fact, FailureClass, Rung, RungStarted, Verdict
+from day0.runs.schema import Attempt
+from day0.runs.workload import Workload
+from day0.sandboxes.base import Node
+from day0.tools import canary, judge
+from day0.tools.canary import Checked, Reference
+from day0.tools.knee import start_rate
+from pydantic import TypeAdapter
+
+Judged = Generator[Fact, None, Verdict]
+REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
+SERVED_CONCURRENCY = 8
+"""of the checks of answers, where the server does not say how many requests it runs at once"""
+LONG_CHARS_SHARE = 0.8
+"""of the context that the long-context check fills, at 2.5 characters a token and never over 40,000 characters"""
+
+
+def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
+    """All facts of one climb of an attempt.
+
+    Raises `Infrastructure` and its kin, and `Cancelled`; then no verdict about the candidate was told.
+    """
+    passed = {v.rung for v in attempt.verdicts if v.passed}
+    lease = Lease(node, attempt.id, attempt.epoch, attempt.candidate, inputs, attempt.boots + 1)
+    rung = Rung.PREPARE
+    try:
+        yield RungStarted(rung=rung)
+        verify(inputs, attempt.candidate)
+        if rung not in passed:
+            yield Verdict(rung=rung, passed=True)
+        rung = Rung.BOOT
+        yield RungStarted(rung=rung)
+        yield lease.begin()
+        with lease.open() as booted:
+            yield booted.ready()
+            if rung not in passed:
+                yield Verdict(rung=rung, passed=True, detail=f"ready after {booted.server.facts.ready_s:.1f} s")
+            for rung, judged in ladder(attempt, inputs):
+                if rung in passed:
+                    continue
+                yield RungStarted(rung=rung)
+                verdict = yield from judged(booted, inputs)
+                yield verdict
+                if not verdict.passed:
+                    break
+    except CandidateFailed as failed:
+        yield from lease.end()
+        yield failure(rung, failed)
+        return
+    yield from lease.end()
+
+
+def ladder(attempt: Attempt, inputs: ClimbInputs) -> list[tuple[Rung, Callable[[Booted, ClimbInputs], Judged]]]:
+    """The rungs above `boot`. Nothing is screened while there is no incumbent to beat."""
+    rungs: list[tuple[Rung, Callable[[Booted, ClimbInputs], Judged]]] = [(Rung.ANSWER, answer)]
+    if inputs.incumbent:
+        rungs.append((Rung.SCREEN, screen))
+    return [*rungs, (Rung.ACCURACY, accuracy), (Rung.MEASURE, measure)]
+
+
+def failure(rung: Rung, failed: CandidateFailed) -> Verdict:
+    """The verdict that a candidate's own fault is."""
+    return Verdict(
+        rung=rung, passed=False, failure=FailureClass(failed.failure), evidence=failed.evidence, issue=failed.issue
+    )
+
+
+def answer(booted: Booted, inputs: ClimbInputs) -> Judged:
+    """Real generations: coherent, right, alike alone and at load, and at long context."""
+    found = canary.answer(
+        booted.harness,
+        booted.server,
+        task=canary.task_of(Path(inputs.model_folder)),
+        concurrency=served(booted),
+        long_chars=min(40_000, int(inputs.model_facts.context * LONG_CHARS_SHARE * chars_per_token(inputs))),
+        reference=reference(inputs),
+    )
+    yield from keep(found, "answer")
+    return found.verdict()
+
+
+def accuracy(booted: Booted, inputs: ClimbInputs) -> Judged:
+    """The model's task at the served concurrency, paired with the baseline's answers."""
+    found = canary.accuracy(
+        booted.harness,
+        booted.server,
+        task=canary.task_of(Path(inputs.model_folder)),
+        concurrency=served(booted),
+        reference=reference(inputs),
+    )
+    yield from keep(found, "accuracy")
+    return found.verdict()
+
+
+def keep(found: Checked, name: str) -> Facts:
+    """The answers as an artifact; the baseline's are the fixed reference of the run."""
+    data = REFERENCE.dump_json(found.answers)
+    yield ArtifactKept(name=f"answers-{name}.json", data=data)
+
+
+def reference(inputs: ClimbInputs) -> Reference | None:
+    """The baseline's answers on both rungs; None while this climb makes them."""
+    return tuple(a for part in inputs.reference for a in REFERENCE.validate_json(part)) or None
+
+
+def served(booted: Booted) -> int:
+    """How many requests the checks put at once."""
+    return min(booted.server.facts.max_running_requests or SERVED_CONCURRENCY, SERVED_CONCURRENCY)
+
+
+def chars_per_token(inputs: ClimbInputs) -> float:
+    """1 for a vocabulary of single characters, else a careful 2.5 of English text."""
+    return 1.0 if inputs.model_facts.vocab <= 512 else 2.5
+
+
+def screen(booted: Booted, inputs: ClimbInputs) -> Judged:
+    """One load point at 1.05 times the incumbent's knee, for each workload: promising on any is enough."""
+    why = ""
+    for workload in inputs.workloads:
+        known = inputs.incumbent.get(workload.name)
+        if known is None:
+            return Verdict(rung=Rung.SCREEN, passed=True, detail=f"the incumbent has no knee on {workload.name}")
+        yield from booted.warm(workload, Rung.SCREEN, inputs.seed)
+        point = yield from booted.point(workload, Rung.SCREEN, judge.screen_rate(known.rate_rps), inputs.seed, "screen")
+        good, why = judge.promising(point, known.rate_rps, workload.slo, inputs.noise)
+        if good:
+            return Verdict(rung=Rung.SCREEN, passed=True, detail=why)
+    return Verdict(rung=Rung.SCREEN, passed=False, failure=FailureClass.NOT_PROMISING, evidence=why, detail=why)
+
+
+def measure(booted: Booted, inputs: ClimbInputs) -> Judged:
+    """Brackets the knee of each workload; below the SLO everywhere is a failure, on one of several is not."""
+    missed: CandidateFailed | None = None
+    found = 0
+    for workload in inputs.workloads:
+        probe = yield from booted.warm(workload, Rung.MEASURE, inputs.seed)
+        start = start_for(workload, inputs, start_rate(probe, workload))
+        try:
+            yield from booted.bracket(workload, Rung.MEASURE, start, inputs.target.measure, inputs.seed)
+            found += 1
+        except CandidateFailed as failed:
+            if failed.failure != FailureClass.BELOW_SLO:
+                raise
+            missed = failed
+    if not found and missed is not None:
+        return failure(Rung.MEASURE, missed)
+    return Verdict(rung=Rung.MEASURE, passed=True)
+
+
+def start_for(workload: Workload, inputs: ClimbInputs, probed: float) -> float:
+    """Where the search for a knee begins: at the screened rate, else where the saturation probe says."""
+    known = inputs.incumbent.get(workload.name)
+    return probed if known is None else max(probed * 0.9, judge.screen_rate(known.rate_rps))

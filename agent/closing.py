@@ -1,0 +1,229 @@
+"""The closing half of the graph: confirm, replay, report. Each workload gets its own winner and recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from day0.agent import confirm, crashpoints, story, writing
+from day0.agent.lease import Facts
+from day0.agent.nodes import Work
+from day0.agent.parts import Parts
+from day0.agent.policy import decide
+from day0.agent.pump import Also
+from day0.agent.replay import Replayed, replay
+from day0.agent.steps import MOST_INTERRUPTIONS, climb_inputs, current_view
+from day0.runs.errors import CandidateFailed, Infrastructure
+from day0.runs.facts import Fact, Pair, Rung, Verdict
+from day0.runs.ledger_writer import Writer
+from day0.runs.recipe import parse, render
+from day0.runs.schema import Attempt, AttemptStatus, Comparison, Run, RunStatus
+from day0.runs.values import sha256
+from day0.runs.workload import Workload
+from day0.sandboxes.base import Node
+from day0.tools import judge
+
+
+def confirm_all(parts: Parts, run_id: str) -> None:
+    """For each workload: the best candidate against the incumbent, then the next best, until one is confirmed."""
+    run = parts.ledger.run(run_id)
+    for workload in run.request.workloads:
+        while story.winner(parts.ledger, run_id, workload.name) is None:
+            challenger = next_challenger(parts, run_id, workload)
+            if challenger is None:
+                settle(parts, run_id, workload)
+                break
+            _confirm(parts, run_id, challenger, workload)
+
+
+def next_challenger(parts: Parts, run_id: str, workload: Workload) -> Attempt | None:
+    """The best kept candidate that beats the incumbent as measured and was not confirmed in vain."""
+    run = parts.ledger.run(run_id)
+    seen = current_view(parts, run)
+    gpus = run.request.target.gpus or seen.node.gpus
+    incumbent = seen.attempt(run.baseline or "")
+    floor = decide.worth(incumbent, run.request, gpus, workload) or 0.0
+    judged = [e for e in parts.ledger.facts(run_id, "confirmed") if e.data["workload"] == workload.name]
+    tried = {str(e.attempt) for e in judged if not e.data["ok"]}
+    ranked = [
+        (value, -a.number, a)
+        for a in seen.attempts
+        if a.status == AttemptStatus.KEPT and a.id not in tried and a.id != run.baseline
+        if (value := decide.worth(a, run.request, gpus, workload) or 0.0) > floor
+    ]
+    spent_up = run.spent_node_s >= run.request.budget_hours * 3600
+    if not ranked or (tried and spent_up):
+        return None
+    return max(ranked, key=lambda row: row[:2])[2]
+
+
+def settle(parts: Parts, run_id: str, workload: Workload) -> None:
+    """Nothing beat the incumbent: it wins itself, if it works."""
+    run = parts.ledger.run(run_id)
+    seen = current_view(parts, run)
+    base = seen.attempt(run.baseline or "")
+    works = decide.worth(base, run.request, run.request.target.gpus or seen.node.gpus, workload) is not None
+    with parts.ledger.write(run_id) as writer:
+        if works and base is not None:
+            data = {"workload": workload.name, "ok": True, "reason": "nothing better than the defaults was found"}
+            writer.event("confirmed", data, attempt=base.id)
+            writer.set_incumbent(base.id)
+        else:
+            writer.event("unsettled", {"workload": workload.name, "reason": "no configuration works"})
+
+
+def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload) -> None:
+    """One step: a pair, the comparison, or the stability run; the caller comes again until it is settled."""
+    run = parts.ledger.run(run_id)
+    base = next(a for a in parts.ledger.attempts(run_id) if a.id == run.baseline)
+    rules = run.request.target.measure
+    comparison: Comparison | None = None
+    if base.knee(workload.name) is not None:
+        pairs = _pairs(parts, challenger, workload)
+        comparison = _compare(parts, run, challenger, base, pairs) if pairs else None
+        if not confirm.enough(pairs, comparison, rules.max_pairs):
+            number = len(pairs) + 1
+            perform = partial(
+                confirm.pair, challenger=challenger, incumbent=base, number=number, workload=workload,
+                inputs=climb_inputs(parts, run, challenger),
+            )  # fmt: skip
+            if not _work(parts, run_id, challenger, perform):
+                _judge(parts, run_id, challenger, workload, ok=False, reason="it failed while it was confirmed")
+            crashpoints.reached("pair-done")
+            return
+        assert comparison is not None
+        with parts.ledger.write(run_id) as writer:
+            writer.add_comparison(comparison)
+        crashpoints.reached("compared")
+        if not comparison.better:
+            reason = f"not better: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
+            _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
+            return
+    if rules.stability_s > 0:
+        perform = partial(
+            confirm.stability, challenger=challenger, workload=workload, inputs=climb_inputs(parts, run, challenger)
+        )
+        if story.held(parts.ledger, run_id, challenger.id, workload.name) is None:
+            _work(parts, run_id, challenger, perform, also=_note("stable", Rung.CONFIRM, challenger.id, workload))
+            crashpoints.reached("stable")
+        held = story.held(parts.ledger, run_id, challenger.id, workload.name)
+        if held is None or not held.data["ok"]:
+            reason = f"not stable: {held.data['reason'] if held else 'it failed'}"
+            _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
+            return
+    gain = "" if comparison is None else f"{comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
+    _judge(parts, run_id, challenger, workload, ok=True, reason=gain or "the defaults do not work")
+
+
+def _pairs(parts: Parts, challenger: Attempt, workload: Workload) -> tuple[Pair, ...]:
+    return tuple(p for p in parts.ledger.pairs(challenger.id) if p.challenger.workload == workload.name)
+
+
+def _compare(parts: Parts, run: Run, challenger: Attempt, base: Attempt, pairs: tuple[Pair, ...]) -> Comparison:
+    noise = current_view(parts, run).noise
+    return judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise)
+
+
+def _judge(parts: Parts, run_id: str, challenger: Attempt, workload: Workload, *, ok: bool, reason: str) -> None:
+    with parts.ledger.write(run_id) as writer:
+        if (
+            challenger.verdict(Rung.CONFIRM) is None
+            and parts.ledger.attempt(challenger.id).verdict(Rung.CONFIRM) is None
+        ):
+            failure = None if ok else "not_better"
+            verdict = Verdict.model_validate(
+                {
+                    "rung": Rung.CONFIRM,
+                    "passed": ok,
+                    "failure": failure,
+                    "evidence": "" if ok else reason,
+                    "detail": reason,
+                }
+            )
+            writer.record(challenger.id, challenger.epoch, verdict)
+        writer.event("confirmed", {"workload": workload.name, "ok": ok, "reason": reason}, attempt=challenger.id)
+        if ok:
+            writer.set_incumbent(challenger.id)
+
+
+def _note(kind: str, rung: Rung, attempt: str, workload: Workload, text: str = "") -> Also:
+    """An event of `kind` for this workload, in the very transaction of the rung's verdict."""
+
+    def also(writer: Writer, fact: Fact) -> None:
+        if isinstance(fact, Verdict) and fact.rung == rung:
+            reason = fact.detail if fact.passed else fact.evidence
+            data = {"workload": workload.name, "ok": fact.passed, "reason": reason}
+            writer.event(kind, {**data, "recipe": sha256(text)} if text else data, attempt=attempt)
+
+    return also
+
+
+def _work(
+    parts: Parts, run_id: str, attempt: Attempt, perform: Callable[[Node], Facts], *, also: Also | None = None
+) -> bool:
+    """Runs a work of the closing half. False: the candidate failed in it. Infrastructure is tried three times."""
+    for number in range(1, MOST_INTERRUPTIONS + 1):
+        parts.pump.start(Work(attempt.id, attempt.epoch, perform))
+        ended = parts.pump.until_ended(also=also)
+        with parts.ledger.write(run_id) as writer:
+            writer.spend(ended.node_s)
+            if isinstance(ended.error, Infrastructure):
+                writer.event("infrastructure", {"error": str(ended.error)}, attempt=attempt.id)
+        if ended.error is None:
+            return True
+        if isinstance(ended.error, CandidateFailed):
+            return False
+        if not isinstance(ended.error, Infrastructure) or number == MOST_INTERRUPTIONS:
+            raise ended.error
+    return False
+
+
+def replay_all(parts: Parts, run_id: str) -> None:
+    """Renders each winner's recipe and measures it again from the recipe alone."""
+    run = parts.ledger.run(run_id)
+    for workload in run.request.workloads:
+        winner = story.winner(parts.ledger, run_id, workload.name)
+        if winner is None:
+            continue
+        text = story.recipe(parts.ledger, run_id, workload.name)
+        if text is None:
+            crashpoints.reached("before-recipe")
+            text = render(writing.recipe_of(parts, run, parts.ledger.attempt(winner), workload))
+            with parts.ledger.write(run_id) as writer:
+                writer.add_recipe(workload.name, text, sha256(text))
+            crashpoints.reached("after-recipe")
+        if story.replayed(parts.ledger, run_id, workload.name, text) is None:
+            _replay(parts, run, winner, workload, text)
+
+
+def _replay(parts: Parts, run: Run, winner: str, workload: Workload, text: str) -> None:
+    attempt = parts.ledger.attempt(winner)
+    name = Replayed(attempt.id, attempt.epoch, attempt.boots + 1)
+    inputs = climb_inputs(parts, run, attempt)
+    perform = partial(replay, recipe=parse(text), inputs=inputs, name=name)
+    _work(parts, run.id, attempt, perform, also=_note("replayed", Rung.REPLAY, winner, workload, text))
+
+
+def report(parts: Parts, run_id: str) -> None:
+    """Ends the run: done, or finished without a working configuration; and what orchestration itself took."""
+    run = parts.ledger.run(run_id)
+    if run.status != RunStatus.RUNNING:
+        return
+    good, words = [], []
+    for workload in run.request.workloads:
+        winner = story.winner(parts.ledger, run_id, workload.name)
+        again = story.replayed(parts.ledger, run_id, workload.name)
+        if winner is None:
+            words.append(f"{workload.name}: no configuration works")
+        elif again is None or not again.data["ok"]:
+            words.append(f"{workload.name}: {winner} does not replay: {again.data['reason'] if again else 'not tried'}")
+        else:
+            good.append(winner)
+            told = story.confirmed(parts.ledger, run_id, workload.name)
+            words.append(f"{workload.name}: {winner}, {told.data['reason'] if told else ''}")
+    status = RunStatus.DONE if len(good) == len(run.request.workloads) else RunStatus.NO_WINNER
+    wall, inside = parts.meter.read()
+    with parts.ledger.write(run_id) as writer:
+        writer.event("overhead", {"wall_s": wall, "inside_s": inside, "nodes": parts.pool.count()})
+        writer.move_run(status, "; ".join(words))
+    crashpoints.reached("reported")

@@ -1,0 +1,188 @@
+"""The only place that picks implementations, and where every kind of telemetry is switched off."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from day0.agent.nodes import LocalPool, NodePool
+from day0.agent.overhead import Meter, metered
+from day0.agent.parts import Desk, Environments, Parts
+from day0.agent.policy.base import Policy
+from day0.agent.pump import Pump
+from day0.agent.settings import Settings
+from day0.runs.artifacts import Artifacts
+from day0.runs.errors import Infrastructure, UserError
+from day0.runs.ledger import Ledger
+from day0.runs.schema import Run
+from day0.sandboxes.base import Node
+from day0.sandboxes.spec import CancelToken
+from day0.tools.engines.base import Engine
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+CHECKPOINT_SCHEMA = "day0_checkpoints"
+QUIET = {
+    "LANGSMITH_TRACING": "false",
+    "LANGSMITH_TRACING_V2": "false",
+    "LANGCHAIN_TRACING_V2": "false",
+    "LANGGRAPH_STRICT_MSGPACK": "true",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+"""forced before any library that would look: a user's own setting does not turn tracing of a run back on"""
+
+
+def quiet() -> None:
+    """Telemetry off, strict checkpoints on, for this process and what it starts."""
+    os.environ.update(QUIET)
+
+
+quiet()
+
+
+def ledger(settings: Settings) -> Ledger:
+    """The ledger, migrated. Raises `UserError`."""
+    return Ledger.open(settings.database)
+
+
+def artifacts(settings: Settings) -> Artifacts:
+    """The artifact store."""
+    return Artifacts(settings.home / "artifacts")
+
+
+def engine(name: str) -> Engine:
+    """The adapter of an engine. Raises `UserError`."""
+    from day0.tools.engines import ENGINES
+
+    if name not in ENGINES:
+        raise UserError(f"engine `{name}` is unknown: this day0 knows {', '.join(sorted(ENGINES))}")
+    return ENGINES[name]()
+
+
+def environments(settings: Settings) -> Environments:
+    """What `day0 engine install cpu` made. Raises `UserError` where it was not run."""
+    from day0.tools.environments import find
+
+    found = find(settings.home)
+    if found is None:
+        raise UserError("no engine is installed for this machine: run `day0 engine install cpu` first")
+    return Environments(
+        engine=found.engine, engine_build=found.build, harness=found.harness, harness_build=found.harness_build
+    )
+
+
+def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ...] = ()) -> Node:
+    """This machine as a node."""
+    from day0.sandboxes.local import LocalNode
+
+    return LocalNode("local", settings.home / "nodes", cancel=cancel, env_allow=env_allow)
+
+
+def pool(settings: Settings, meter: Meter) -> LocalPool:
+    """This machine's own nodes. Raises `Infrastructure` when another process has them."""
+
+    def make(cancel: CancelToken) -> Node:
+        return metered(local_node(settings, cancel), meter)
+
+    return LocalPool({"local": make})
+
+
+def policy(
+    run: Run, settings: Settings, adapter: Engine, batch: int, keep: Callable[[dict[str, Any]], None]
+) -> tuple[Policy, str]:
+    """The policy that was asked for, and why another one decides (empty: the asked one does)."""
+    from day0.agent.policy.controls import Default, Random
+    from day0.agent.policy.playbook import Playbook
+
+    name, check = run.request.policy, adapter.check
+    if name == "default":
+        return Default(), ""
+    if name == "random":
+        return Random(run.request.seed, batch=batch, check=check), ""
+    if name == "playbook":
+        return Playbook(batch=batch, check=check), ""
+    if settings.llm_base_url and settings.llm_model:
+        from day0.agent.llm import Endpoint, OpenAILLM
+        from day0.agent.policy.llm_policy import LLMPolicy
+        from day0.agent.prompts import load
+        from day0.sandboxes.redact import Redactor
+
+        key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
+        llm = OpenAILLM(Endpoint(settings.llm_base_url, settings.llm_model, key), keep=keep)
+        return LLMPolicy(llm, load(), batch=batch, check=check, redact=Redactor(settings.secrets)), ""
+    return Playbook(batch=batch, check=check), "no LLM is configured (DAY0_LLM_BASE_URL): the playbook decides"
+
+
+@contextmanager
+def saver(settings: Settings) -> Iterator[BaseCheckpointSaver[str]]:
+    """Where the graph's checkpoints lie: a file of their own, or the PostgreSQL of the ledger."""
+    if settings.database.startswith("postgresql"):
+        with _postgres_saver("postgresql://" + settings.database.partition("://")[2]) as store:
+            yield store
+        return
+    import sqlite3
+
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    settings.home.mkdir(parents=True, exist_ok=True)
+    try:
+        with SqliteSaver.from_conn_string(str(settings.home / "checkpoints.sqlite")) as store:
+            yield store
+    except sqlite3.Error as error:
+        raise Infrastructure(
+            f"the checkpoints can't be used ({error}); delete {settings.home / 'checkpoints.sqlite'} and resume: "
+            "the ledger has all"
+        ) from error
+
+
+@contextmanager
+def _postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[str]]:
+    """Checkpoints in a schema of their own beside the ledger's tables."""
+    try:
+        import psycopg
+        from langgraph.checkpoint.postgres import PostgresSaver
+    except ModuleNotFoundError:
+        raise UserError("PostgreSQL needs the extra: pip install 'day0[postgres]'") from None
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {CHECKPOINT_SCHEMA}")
+    own = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{CHECKPOINT_SCHEMA}"
+    with PostgresSaver.from_conn_string(own) as store:
+        store.setup()
+        yield store
+
+
+def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
+    """Everything one run works with. Raises `UserError` when engine or model are not here."""
+    from day0.tools.hub import resolve
+    from day0.tools.revision import revision_of
+
+    settings = desk.settings
+    adapter = engine(run.request.target.engine)
+    pinned = "" if Path(run.request.model).is_dir() else f"@{run.request.revision}"
+    folder = resolve(run.request.model + pinned, settings.home)
+    if not pinned and revision_of(folder, settings.home) != run.request.revision:
+        raise UserError(f"{folder} changed since run {run.id} was submitted: submit it again")
+    calls: list[dict[str, Any]] = []
+    chosen, why = policy(run, settings, adapter, nodes.count(), calls.append)
+    store = artifacts(settings)
+    return Parts(
+        ledger=desk.ledger,
+        artifacts=store,
+        pool=nodes,
+        pump=Pump(run.id, desk.ledger, nodes, store, desk.lock, desk.listener),
+        policy=chosen,
+        engine=adapter,
+        environments=environments(settings),
+        model_folder=folder,
+        home=settings.home,
+        node=nodes.free()[0],
+        meter=desk.meter,
+        stand_in=why,
+        calls=calls,
+    )

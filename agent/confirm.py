@@ -1,0 +1,106 @@
+"""Rung `confirm`: boots of challenger and incumbent in alternating order, then time under load.
+
+A pair is one boot of each arm on the same arrival times and lengths with fresh contents; the arms' order alternates.
+A pair that was interrupted half-way is measured again as a whole, so that drift between its halves stays short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from day0.agent.inputs import ClimbInputs
+from day0.agent.lease import Facts, Lease
+from day0.runs.errors import CandidateFailed, Infrastructure
+from day0.runs.facts import Fact, FailureClass, Knee, Pair, PairMeasured, Progress, Rung, Verdict
+from day0.runs.schema import Attempt, Comparison
+from day0.runs.workload import MeasureRules, Workload
+from day0.sandboxes.base import Node
+from day0.tools import judge
+
+PAIR_POINTS = 2
+"""around a knee that is already known; the search may add two to find a missing side"""
+STABLE_SHARE = 0.9
+LEAST_PAIRS = 2
+
+
+def pair(
+    node: Node, *, challenger: Attempt, incumbent: Attempt, number: int, workload: Workload, inputs: ClimbInputs
+) -> Facts:
+    """Both boots of pair `number` (from 1), then `PairMeasured`.
+
+    Raises `CandidateFailed` when the challenger fails, `Infrastructure` when the incumbent does: then the pair says
+    nothing about the challenger.
+    """
+    first = judge.first_arm(number)
+    order = (incumbent, challenger) if first == "incumbent" else (challenger, incumbent)
+    knees: dict[str, Knee] = {}
+    boot = challenger.boots
+    for arm in order:
+        boot += 1
+        lease = Lease(node, challenger.id, challenger.epoch, arm.candidate, inputs, boot, repeat=number)
+        yield Progress(text=f"pair {number}: {'incumbent' if arm is incumbent else 'challenger'}")
+        try:
+            knees[arm.id] = yield from _arm(lease, arm, workload, inputs, number)
+        except CandidateFailed as failed:
+            yield from lease.end()
+            if arm is incumbent:
+                raise Infrastructure(f"the incumbent {arm.id} failed in pair {number}: {failed}") from failed
+            raise
+        yield from lease.end()
+    yield PairMeasured(pair=judge.pair(number, first, knees[incumbent.id], knees[challenger.id]))
+
+
+def _arm(
+    lease: Lease, arm: Attempt, workload: Workload, inputs: ClimbInputs, number: int
+) -> Generator[Fact, None, Knee]:
+    known = arm.knee(workload.name)
+    if known is None:
+        raise Infrastructure(f"{arm.id} has no knee on {workload.name}")
+    yield lease.begin()
+    with lease.open() as booted:
+        yield booted.ready()
+        yield from booted.warm(workload, Rung.CONFIRM, inputs.seed)
+        seed = inputs.seed * 1000 + number
+        knee, _ = yield from booted.bracket(workload, Rung.CONFIRM, known.rate_rps, narrow(inputs.target.measure), seed)
+    return knee
+
+
+def narrow(rules: MeasureRules) -> MeasureRules:
+    """The target's rules with few points: the knee is known, only its place on this boot is asked."""
+    return rules.model_copy(update={"max_points": PAIR_POINTS})
+
+
+def enough(pairs: Sequence[Pair], comparison: Comparison | None, most: int) -> bool:
+    """Whether the pairs settle it: the interval excludes zero on either side, or no further pair is allowed."""
+    if comparison is None or len(pairs) < LEAST_PAIRS:
+        return False
+    return comparison.better or comparison.upper <= 0 or len(pairs) >= most
+
+
+def stability(node: Node, *, challenger: Attempt, workload: Workload, inputs: ClimbInputs) -> Facts:
+    """`stability_s` at 0.9 of the knee on one boot, in windows that all must hold; ends with a verdict on `confirm`."""
+    rules, known = inputs.target.measure, challenger.knee(workload.name)
+    if known is None:
+        raise Infrastructure(f"{challenger.id} has no knee on {workload.name}")
+    lease = Lease(node, challenger.id, challenger.epoch, challenger.candidate, inputs, challenger.boots + 1, repeat=99)
+    verdict = Verdict(rung=Rung.CONFIRM, passed=True, detail=f"held {rules.stability_s:.0f} s at 0.9 x the knee")
+    steady = rules.model_copy(update={"point_s": rules.stability_s})
+    try:
+        yield lease.begin()
+        with lease.open() as booted:
+            yield booted.ready()
+            yield from booted.warm(workload, Rung.CONFIRM, inputs.seed)
+            rate = STABLE_SHARE * known.rate_rps
+            point = yield from booted.point(workload, Rung.CONFIRM, rate, inputs.seed, "stability", rules=steady)
+            if not point.meets_slo:
+                raise CandidateFailed(FailureClass.NOT_STABLE, point.void or "; ".join(point.misses))
+    except CandidateFailed as failed:
+        verdict = Verdict(
+            rung=Rung.CONFIRM,
+            passed=False,
+            failure=FailureClass.NOT_STABLE,
+            evidence=failed.evidence,
+            issue=failed.issue,
+        )
+    yield from lease.end()
+    yield verdict

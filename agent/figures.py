@@ -1,0 +1,78 @@
+"""The figures of a recipe: what is published, at which offered rate, within which range it must come again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from day0.runs.errors import UserError
+from day0.runs.facts import Knee, LoadPoint
+from day0.runs.recipe import Figure, Recipe
+from day0.runs.workload import Workload
+from day0.tools.summary import at
+
+KNEE, RATE, GOODPUT, TTFT, TPOT = "knee", "offered_rate", "output", "ttft", "tpot"
+SIGMAS = 2.5
+"""half width of a range in s.d. of boot-to-boot noise: about one replay in eighty falls outside by chance"""
+LEAST_HALF_WIDTH = 0.05
+
+
+def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoint], noise: float) -> tuple[Figure, ...]:
+    """Knee (mean over all boots of the candidate), and what the node gave at the highest rate that passed first.
+
+    `knees` are those of every boot, `measure`'s first; `points` those of that boot. Throughputs are per node.
+    """
+    first = knees[0]
+    label = "short" if first.short else ""
+    mean = sum(k.rate_rps for k in knees) / len(knees)
+    half = max(LEAST_HALF_WIDTH, SIGMAS * noise)
+    low, high = (
+        min(mean, *(k.rate_rps for k in knees)) * (1 - half),
+        max(mean, *(k.rate_rps for k in knees)) * (1 + half),
+    )
+    out = [
+        Figure(name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=_r(high), label=label),
+        Figure(name=RATE, unit="requests/s", value=first.passed_rps, label=label),
+    ]
+    seen = at_rate(points, first.passed_rps, workload)
+    if GOODPUT in seen:
+        value = seen[GOODPUT]
+        out.append(
+            Figure(
+                name=GOODPUT,
+                unit="tok/s",
+                value=_r(value),
+                low=_r(value * (1 - half)),
+                high=_r(value * (1 + half)),
+                label=label,
+            )
+        )
+    for name, limit in ((TTFT, workload.slo.ttft_ms), (TPOT, workload.slo.tpot_ms)):
+        if name in seen and limit is not None:
+            out.append(Figure(name=name, unit="ms", value=_r(seen[name]), high=limit, label=label))
+    return tuple(out)
+
+
+def at_rate(points: Iterable[LoadPoint], rate: float, workload: Workload) -> dict[str, float]:
+    """The figures of the last sound point at an offered rate (single stream: of the only point)."""
+    good = [p for p in points if p.void is None and (p.rate_rps is None or abs(p.rate_rps / rate - 1) < 1e-6)]
+    if not good:
+        return {}
+    point, out = good[-1], {GOODPUT: good[-1].output_tok_s}
+    if point.ttft_ms is not None:
+        out[TTFT] = at(point.ttft_ms, workload.slo.ttft_percentile)
+    if point.tpot_ms is not None:
+        out[TPOT] = at(point.tpot_ms, workload.slo.tpot_percentile)
+    return out
+
+
+def proven_rate(recipe: Recipe) -> float:
+    """The offered rate at which the recipe's figures stand. Raises `UserError` for a recipe without one."""
+    found = recipe.figure(RATE)
+    if found is None:
+        raise UserError(f"this recipe has no figure `{RATE}`: nothing to measure again")
+    return found.value
+
+
+def _r(value: float) -> float:
+    """Six significant digits: enough for any use, and the same text everywhere."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,40 @@
+"""What a climb, a pair and a replay get to work with: frozen values and the engine's stateless adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from day0.agent.parts import Environments
+from day0.runs.candidate import Candidate
+from day0.runs.engine_facts import EngineFacts, ModelFacts
+from day0.runs.facts import Knee
+from day0.runs.workload import Target, Workload
+from day0.tools.engines.base import Engine
+
+SERVER_LOG = "server.log"
+"""artifact name of a boot's log; the newest of an attempt is its last boot's"""
+
+
+@dataclass(frozen=True)
+class ClimbInputs:
+    """Everything a climb compares with; nothing in it knows the ledger."""
+
+    target: Target
+    workloads: tuple[Workload, ...]
+    engine: Engine
+    engine_facts: EngineFacts
+    model_facts: ModelFacts
+    model_folder: str
+    environments: Environments
+    seed: int
+    noise: float
+    """relative s.d. of a knee between boots"""
+    reference: tuple[bytes, ...] = ()
+    """the baseline's answers as its climb kept them; empty: this climb is the baseline's and makes them"""
+    incumbent: Mapping[str, Knee] = field(default_factory=dict)
+    """workload -> the incumbent's knee; empty for the baseline"""
+
+    def launched(self, candidate: Candidate) -> Candidate:
+        """The candidate with the model folder of this node in place of a hub ID."""
+        return candidate.model_copy(update={"model": self.model_folder})

@@ -1,0 +1,230 @@
+"""A boot: a lease on a node, with the load generator beside the server. Shared by climb, confirm and replay."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from day0.agent.inputs import SERVER_LOG, ClimbInputs
+from day0.runs.candidate import Candidate
+from day0.runs.errors import CandidateFailed, Infrastructure
+from day0.runs.facts import (
+    ArtifactKept,
+    BootEnded,
+    BootReady,
+    BootStarted,
+    Fact,
+    FailureClass,
+    Knee,
+    KneeFound,
+    LoadPoint,
+    PointMeasured,
+    Progress,
+    Rung,
+)
+from day0.runs.values import canonical_json, sha256
+from day0.runs.workload import MeasureRules, Workload
+from day0.sandboxes.base import Node
+from day0.sandboxes.spec import SandboxSpec
+from day0.tools.bench import Harness
+from day0.tools.knee import KneeSearch
+from day0.tools.loadplan import PointPlan, closed_loop, open_loop
+from day0.tools.serve import Server, serve
+from day0.tools.summary import summarise
+
+LOG_BYTES = 64 << 20
+PROBE_CONCURRENCY = 16
+Facts = Generator[Fact, None, None]
+
+
+@dataclass
+class Lease:
+    """One boot of one candidate on one node, and what is told of it."""
+
+    node: Node
+    attempt: str
+    epoch: int
+    candidate: Candidate
+    inputs: ClimbInputs
+    boot: int
+    repeat: int = 0
+    """which repetition of the same measurement this is (a pair's number): what seeds are keyed by, never the boots"""
+    clean: bool = False
+    """start from empty caches: a replay"""
+    started_s: float = 0.0
+    reason: Literal["stopped", "crashed", "hung", "lost"] = "stopped"
+    exit_code: int | None = None
+    log: bytes = b""
+
+    def begin(self) -> BootStarted:
+        """The fact that a boot begins; its port stands as 0, since each launch gets a fresh one."""
+        self.started_s = self.node.clock.now()
+        inputs = self.inputs
+        line = inputs.engine.launch(inputs.launched(self.candidate), inputs.engine_facts, host="127.0.0.1", port=0)
+        return BootStarted(boot=self.boot, argv=line.argv, env=dict(line.env))
+
+    @contextmanager
+    def open(self) -> Iterator[Booted]:
+        """The server, ready by a real generation, and its load generator. Raises as `day0.tools.serve.serve`."""
+        inputs, target = self.inputs, self.inputs.target
+        caches = inputs.engine.caches
+        spec = SandboxSpec(
+            role="server",
+            environment=inputs.environments.engine,
+            attempt=self.attempt,
+            epoch=self.epoch,
+            cores=target.server_cores,
+            caches=() if self.clean else caches,
+            mounts=((inputs.model_folder, inputs.model_folder),),
+        )
+        generator = Harness.open(
+            self.node,
+            inputs.environments.harness,
+            self.attempt,
+            self.epoch,
+            target.harness_cores,
+            engine=inputs.engine,
+            mounts=((inputs.model_folder, inputs.model_folder),),
+        )
+        candidate = inputs.launched(self.candidate)
+        try:
+            with (
+                generator as harness,  # it imports its client while the server boots
+                serve(self.node, spec, inputs.engine, candidate, inputs.engine_facts, target) as server,
+            ):
+                try:
+                    yield Booted(self, harness, server)
+                finally:
+                    self.log = server.log(LOG_BYTES)
+        except CandidateFailed as failed:
+            self.log = self.log or failed.log
+            self.reason = "hung" if failed.failure == "hang_deadlock" else "crashed"
+            raise
+        except Infrastructure:
+            self.reason = "lost"
+            raise
+
+    def end(self) -> Facts:
+        """What is told once the boot is over: its log, and how it ended."""
+        if self.log:
+            yield ArtifactKept(name=SERVER_LOG, data=self.log)
+        yield BootEnded(
+            boot=self.boot,
+            reason=self.reason,
+            exit_code=self.exit_code,
+            node_s=max(0.0, self.node.clock.now() - self.started_s),
+        )
+
+
+@dataclass(frozen=True)
+class Booted:
+    """A server that answers and a load generator, for as long as the lease is open."""
+
+    lease: Lease
+    harness: Harness
+    server: Server
+
+    def ready(self) -> BootReady:
+        """What the server really runs with."""
+        return BootReady(boot=self.lease.boot, facts=self.server.facts)
+
+    def measure(self, plan: PointPlan, rung: Rung, name: str) -> Generator[Fact, None, LoadPoint]:
+        """One load point: its raw details as an artifact, its figures as a fact unless it is discarded."""
+        yield Progress(text=f"{rung}: {plan.workload.name} at {_load(plan)}")
+        rules = self.lease.inputs.target.measure
+        raw = self.harness.run(plan, self.server)
+        point = summarise(plan, raw, rules)
+        yield ArtifactKept(name=f"{name}.json", data=raw.canonical().encode())
+        if not plan.warmup:
+            yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
+        return point
+
+    def warm(self, workload: Workload, rung: Rung, seed: int) -> Generator[Fact, None, LoadPoint]:
+        """The first, discarded point of a boot: shape-matched warm-up and saturation probe in one (S33)."""
+        rules = self.lease.inputs.target.measure
+        plan = closed_loop(
+            workload,
+            rules,
+            concurrency=1 if workload.arrival == "single_stream" else PROBE_CONCURRENCY,
+            content_seed=content_seed(seed, self.lease, workload, rung, "warm"),
+        )
+        return (yield from self.measure(plan, rung, f"{rung}-{workload.name}-warm"))
+
+    def point(
+        self,
+        workload: Workload,
+        rung: Rung,
+        rate: float,
+        seed: int,
+        name: str,
+        *,
+        p95_e2e_s: float = 0.0,
+        rules: MeasureRules | None = None,
+    ) -> Generator[Fact, None, LoadPoint]:
+        """One open-loop point at an offered rate, arrivals by `seed`; rules other than the target's set its window."""
+        plan = open_loop(
+            workload,
+            rules or self.lease.inputs.target.measure,
+            rate_rps=rate,
+            seed=seed,
+            content_seed=content_seed(seed, self.lease, workload, rung, name),
+            p95_e2e_s=p95_e2e_s,
+        )
+        return (yield from self.measure(plan, rung, f"{rung}-{workload.name}-{name}"))
+
+    def bracket(
+        self, workload: Workload, rung: Rung, start: float, rules: MeasureRules, seed: int
+    ) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
+        """Brackets the knee on this boot. Raises `CandidateFailed` (`below_slo`) when no rate passed.
+
+        A single stream has no knee: its one point stands for it, requests after one another.
+        """
+        if workload.arrival == "single_stream":
+            return (yield from self._alone(workload, rung, rules, seed))
+        search, points, p95_s = KneeSearch(start, rules, workload), [], 0.0
+        while (asked := search.next()) is not None:
+            rate, number = asked
+            point = yield from self.point(workload, rung, rate, seed, str(number), p95_e2e_s=p95_s)
+            if point.e2e_ms is not None:
+                p95_s = point.e2e_ms.p95 / 1e3
+            points.append(point)
+            search.add(point)
+        knee = search.result()
+        yield KneeFound(boot=self.lease.boot, rung=rung, knee=knee)
+        return knee, tuple(points)
+
+    def _alone(
+        self, workload: Workload, rung: Rung, rules: MeasureRules, seed: int
+    ) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
+        contents = content_seed(seed, self.lease, workload, rung, "alone")
+        plan = closed_loop(
+            workload, rules, concurrency=1, content_seed=contents, window_s=2 * rules.point_s, warmup=False
+        )
+        point = yield from self.measure(plan, rung, f"{rung}-{workload.name}-alone")
+        if not point.meets_slo:
+            why = point.void or "; ".join(point.misses)
+            raise CandidateFailed(FailureClass.BELOW_SLO, f"a single stream: {why}")
+        rate = point.output_tok_s / workload.output_tokens
+        knee = Knee(
+            workload=workload.name,
+            rate_rps=rate,
+            goodput_tok_s=point.output_tok_s,
+            passed_rps=rate,
+            failed_rps=None,
+            bound_by="one request at a time",
+            short=rules.short,
+        )
+        yield KneeFound(boot=self.lease.boot, rung=rung, knee=knee)
+        return knee, (point,)
+
+
+def content_seed(seed: int, lease: Lease, workload: Workload, rung: Rung, what: str) -> int:
+    """Fresh contents for each phase of each candidate's boot, the same in every repetition of the run (S38)."""
+    text = canonical_json([seed, lease.candidate.digest(), lease.repeat, workload.name, rung, what])
+    return int(sha256(text)[7:19], 16)
+
+
+def _load(plan: PointPlan) -> str:
+    return f"{plan.rate_rps:.3g} requests/s" if plan.rate_rps is not None else f"{plan.concurrency} clients"

@@ -1,0 +1,225 @@
+"""`queue`, `show`, `attempts`, `log`, `compare`, `recipe`, `diagnose`: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from day0.agent import show as show_
+from day0.agent import story
+from day0.agent.inputs import SERVER_LOG
+from day0.agent.policy.untrusted import clean, line
+from day0.agent.show import summary
+from day0.agent.sources import opened
+from day0.runs.errors import UserError
+from day0.runs.ledger import Ledger
+
+__all__ = ["attempts", "compare", "diagnose", "end", "log", "queue", "recipe", "show", "summary"]
+
+LOG_BYTES = 1 << 20
+
+
+def say(text: str = "") -> None:
+    """A line of output."""
+    sys.stdout.write(text + "\n")
+
+
+def say_json(value: object) -> None:
+    """JSON, indented, keys as they are made."""
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table as wide as the terminal; cells are text, never markup."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=title, title_justify="left", expand=False)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text("" if cell is None else line(str(cell), 400)) for cell in row))
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(made)
+
+
+def queue(limit: int, *, as_json: bool) -> None:
+    """Runs, newest first."""
+    with opened() as (_, ledger):
+        rows = [show_.run_row(run) for run in ledger.runs(limit=limit)]
+    if as_json:
+        say_json(rows)
+        return
+    table(
+        "",
+        ("run", "status", "model", "target", "node-h", "reason"),
+        (
+            (r["run"], r["status"], r["model"], r["target"], f"{r['spent_node_s'] / 3600:.2f}", r["reason"])
+            for r in rows
+        ),
+    )
+
+
+def show(run_id: str, *, as_json: bool, canonical: bool) -> None:
+    """One run."""
+    with opened() as (_, ledger):
+        if canonical:
+            if not as_json:
+                raise UserError("--canonical is a form of --json: give both")
+            from day0.runs.canonical import canonical as canonical_form
+
+            sys.stdout.write(canonical_form(ledger, run_id))
+        elif as_json:
+            say_json(summary(ledger, run_id))
+        else:
+            end(ledger, run_id, [])
+
+
+def attempts(run_id: str, *, as_json: bool) -> None:
+    """The attempts of a run."""
+    with opened() as (_, ledger):
+        rows = show_.attempt_rows(ledger, run_id)
+    if as_json:
+        say_json(rows)
+    else:
+        attempts_table(rows)
+
+
+def attempts_table(rows: list[dict[str, Any]]) -> None:
+    """One line per attempt."""
+    table(
+        "attempts",
+        ("attempt", "status", "change", "knee 1/s", "tok/s", "gain", "why"),
+        (
+            (
+                r["attempt"].rpartition("-")[2],
+                r["status"],
+                ", ".join(f"{k}={v}" for k, v in r["change"].items()) or r["axis"],
+                _number(r["knee_rps"]),
+                _number(r["goodput_tok_s"]),
+                "" if r["gain"] is None else f"{r['gain']:+.1%}",
+                r["reason"],
+            )
+            for r in rows
+        ),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
+    """What a run came to: attempts, winners with their interval, replay, recipes."""
+    told = summary(ledger, run_id)
+    say(f"run {run_id}: {told['status']}{': ' + line(told['reason'], 400) if told['reason'] else ''}")
+    say(f"{told['model']} on {told['target']}, policy {told['policy']}, seed {told['seed']}")
+    if told["policy_note"]:
+        say(told["policy_note"])
+    if told["attempts"]:
+        attempts_table(told["attempts"])
+    for item in told["refused"]:
+        say(f"refused in round {item['round']}: {line(str(item['reason']), 300)}")
+    if told["search_ended"]:
+        say(f"the search ended: {line(str(told['search_ended']['reason']), 300)}")
+    for won in told["winners"]:
+        say(_winner(won))
+    share = told["orchestration"]["share"]
+    if share is not None:
+        say(f"orchestration took {share:.2%} of {told['orchestration']['wall_s']:.0f} s")
+    for file in files:
+        say(f"recipe: {file}")
+
+
+def _winner(won: dict[str, Any]) -> str:
+    if won["attempt"] is None:
+        return f"{won['workload']}: no winner"
+    text = f"{won['workload']}: {won['attempt']}"
+    if won["gain"] is not None:
+        upper = "" if won["gain_upper"] is None else f" to {won['gain_upper']:+.1%}"
+        text += f", {won['gain']:+.1%} over the baseline"
+        text += f" (95 % bounds {won['gain_lower']:+.1%}{upper}; {won['pairs']} pairs)"
+    else:
+        text += ", the defaults"
+    return text + {None: "", True: "; the recipe replays", False: "; the recipe does NOT replay"}[won["replayed"]]
+
+
+def log(attempt_id: str, artifact: str | None) -> None:
+    """A kept artifact, the last boot's server log by default; terminal escapes stripped."""
+    with opened() as (settings, ledger):
+        ledger.attempt(attempt_id)
+        kept = ledger.facts(attempt_id.rpartition(".")[0], "artifact", attempt=attempt_id)
+        names = sorted({str(e.data["name"]) for e in kept})
+        if artifact == "list":
+            say("\n".join(names))
+            return
+        stored = story.artifact(ledger, attempt_id, artifact or SERVER_LOG)
+        if stored is None:
+            there = f"there are: {', '.join(names)}" if names else "nothing of it was kept"
+            raise UserError(f"attempt {attempt_id} has no artifact {artifact or SERVER_LOG}; {there}")
+        from day0.agent.compose import artifacts as store
+
+        say(clean(store(settings).get(stored).decode(errors="replace")))
+
+
+def compare(first: str, second: str, *, as_json: bool) -> None:
+    """Two runs side by side."""
+    with opened() as (_, ledger):
+        told = [summary(ledger, run_id) for run_id in (first, second)]
+        requests = [ledger.run(run_id).request.model_dump(mode="json") for run_id in (first, second)]
+    differs = {k: [r[k] for r in requests] for k in requests[0] if requests[0][k] != requests[1][k]}
+    if as_json:
+        say_json({"runs": told, "request_differs": differs})
+        return
+    keys = ("status", "model", "target", "policy", "seed", "round", "spent_node_s", "reason")
+    rows: list[tuple[object, ...]] = [(k, told[0][k], told[1][k]) for k in keys]
+    names = sorted({w["workload"] for t in told for w in t["winners"]})
+    for name in names:
+        cells = [next((_winner(w) for w in t["winners"] if w["workload"] == name), "not measured") for t in told]
+        rows.append((name, *cells))
+    rows += [(f"request.{k}", *(json.dumps(v) for v in values)) for k, values in differs.items()]
+    table("", ("", first, second), rows)
+
+
+def recipe(run_id: str, workload: str | None, output: Path | None) -> None:
+    """A run's recipe, printed or written."""
+    with opened() as (_, ledger):
+        found = {r.workload: r for r in ledger.recipes(run_id)}
+    if not found:
+        raise UserError(f"run {run_id} has no recipe (yet): `day0 show {run_id}` says where it stands")
+    if workload is None and len(found) > 1:
+        raise UserError(f"run {run_id} has recipes for {', '.join(sorted(found))}: choose one with --workload")
+    chosen = found.get(workload) if workload else next(iter(found.values()))
+    if chosen is None:
+        raise UserError(f"run {run_id} has no recipe for `{workload}`: there is {', '.join(sorted(found))}")
+    if output is None:
+        sys.stdout.write(chosen.text)
+        return
+    try:
+        output.write_text(chosen.text)
+    except OSError as error:
+        raise UserError(f"{output} can't be written: {error.strerror}") from None
+
+
+def diagnose(logfile: Path, *, as_json: bool) -> None:
+    """Why a server failed, from its log."""
+    from day0.tools.diagnose import diagnose as read
+
+    try:
+        with logfile.open("rb") as file:
+            found = read(iter(lambda: file.read(1 << 20), b""))
+    except OSError as error:
+        raise UserError(f"{logfile} can't be read: {(error.strerror or 'unknown error').lower()}") from None
+    if as_json:
+        say_json(found.model_dump(mode="json"))
+        return
+    data = found.model_dump(mode="json")
+    for key, value in data.items():
+        for item in value if isinstance(value, list) else [value]:
+            say(f"{key + ':':12} {line(str(item), 400)}")

@@ -1,0 +1,59 @@
+"""What one run works with: implementations behind ports, picked in `compose.py`, handed to the graph's nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from day0.agent.nodes import NodePool
+from day0.agent.overhead import Meter
+from day0.agent.policy.base import Policy
+from day0.agent.pump import Listener, Pump
+from day0.agent.settings import Settings
+from day0.runs.artifacts import Artifacts
+from day0.runs.ledger import Ledger
+from day0.runs.queue import ControllerLock
+from day0.tools.engines.base import Engine
+
+
+@dataclass(frozen=True)
+class Environments:
+    """The folders of the engine's and the harness' environments and the digests they must have."""
+
+    engine: str
+    engine_build: str
+    harness: str
+    harness_build: str
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a controller has before it takes a run."""
+
+    settings: Settings
+    ledger: Ledger
+    lock: ControllerLock
+    listener: Listener
+    meter: Meter
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One run's implementations."""
+
+    ledger: Ledger
+    artifacts: Artifacts
+    pool: NodePool
+    pump: Pump
+    policy: Policy
+    engine: Engine
+    environments: Environments
+    model_folder: Path
+    home: Path
+    node: str
+    meter: Meter
+    stand_in: str = ""
+    """why another policy than the asked one decides; empty: the asked one does"""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    """records of LLM calls that are not yet in the ledger"""

@@ -1,0 +1,123 @@
+"""`day0 replay FILE`: a recipe measured again in this process, from the file alone."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from day0.agent import compose
+from day0.agent import settings as settings_
+from day0.agent.inputs import ClimbInputs
+from day0.agent.live import words
+from day0.agent.looking import say, say_json, table
+from day0.agent.nodes import Ended, LocalPool, Work
+from day0.agent.overhead import Meter
+from day0.agent.replay import Replayed
+from day0.agent.replay import replay as measure
+from day0.agent.settings import Settings
+from day0.agent.signals import as_interrupt
+from day0.agent.surveying import look
+from day0.runs.errors import Infrastructure, UserError
+from day0.runs.facts import Fact, FigureChecked, Surveyed, Verdict
+from day0.runs.recipe import Recipe, parse
+from day0.runs.schema import RunRequest
+
+
+def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
+    """0 when every figure is within its range, 1 when one is not or the server fails."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} can't be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+    recipe, settings = parse(text, name=str(file)), settings_.load()
+    at = compose.environments(settings)
+    if at.engine_build != recipe.engine.build:
+        raise UserError(
+            f"{file} needs the engine build {recipe.engine.build[:19]} ({recipe.engine.name} {recipe.engine.version}); "
+            f"installed is {at.engine_build[:19]}: another build is another result"
+        )
+    folder = model_folder(recipe, model, settings)
+    pool = compose.pool(settings, Meter())
+    try:
+        with as_interrupt():
+            facts = _measure(pool, recipe, folder, settings)
+    except KeyboardInterrupt:
+        raise Infrastructure("stopped; nothing is left running, and the same command begins anew") from None
+    finally:
+        pool.close()
+    figures = [f for f in facts if isinstance(f, FigureChecked)]
+    verdict = next((f for f in facts if isinstance(f, Verdict)), None)
+    ok = verdict is not None and verdict.passed
+    if as_json:
+        say_json(
+            {
+                "recipe": str(file),
+                "ok": ok,
+                "reason": "" if verdict is None else (verdict.detail if ok else verdict.evidence),
+                "figures": [f.model_dump(mode="json", exclude={"kind"}) for f in figures],
+            }
+        )
+        return 0 if ok else 1
+    rows = [(f.name, f.unit, f.low, f"{f.measured:.6g}", f.high, "ok" if f.within else "OUTSIDE") for f in figures]
+    table(f"replay of {file}", ("figure", "unit", "low", "measured", "high", ""), rows)
+    say("the recipe replays" if ok else f"the recipe does not replay: {verdict.evidence if verdict else 'no verdict'}")
+    return 0 if ok else 1
+
+
+def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path:
+    """Where the recipe's model lies here, verified to be its revision. Raises `UserError`."""
+    from day0.tools.hub import resolve
+    from day0.tools.revision import file_hashes
+
+    own = Path(recipe.model.id).is_dir()
+    named = str(given) if given else recipe.model.id if own else f"{recipe.model.id}@{recipe.model.revision}"
+    folder = resolve(named, settings.home)
+    found = file_hashes(folder, settings.home)
+    wrong = sorted(name for name, digest in recipe.model.files.items() if found.get(name) != digest)
+    if wrong:
+        raise UserError(f"{folder} is not the recipe's model: {wrong[0]} differs ({len(wrong)} files in all)")
+    return folder
+
+
+def _measure(pool: LocalPool, recipe: Recipe, folder: Path, settings: Settings) -> list[Fact]:
+    engine, at = compose.engine(recipe.engine.name), compose.environments(settings)
+    request = RunRequest(
+        model=recipe.model.id, revision=recipe.model.revision, target=recipe.target, workloads=(recipe.workload,)
+    )
+    with closing(compose.ledger(settings)) as ledger:
+        known = ledger.facts_engine(at.engine_build)
+    seen = _run(
+        pool, Work("survey", 0, partial(look, folder=folder, request=request, engine=engine, at=at, known=known))
+    )
+    surveyed = next(f for f in seen if isinstance(f, Surveyed))
+    inputs = ClimbInputs(
+        target=recipe.target,
+        workloads=(recipe.workload,),
+        engine=engine,
+        engine_facts=surveyed.engine,
+        model_facts=surveyed.model,
+        model_folder=str(folder),
+        environments=at,
+        seed=recipe.provenance.seed,
+        noise=0.0,
+    )
+    name = Replayed("replay", 0, 1)
+    return _run(pool, Work("replay", 0, partial(measure, recipe=recipe, inputs=inputs, name=name)))
+
+
+def _run(pool: LocalPool, work: Work) -> list[Fact]:
+    """All facts of a work, shown as they come. Raises what it raised."""
+    pool.start(work)
+    facts: list[Fact] = []
+    while True:
+        told = pool.next(1.0)
+        if isinstance(told, Ended):
+            if told.error is not None:
+                raise told.error
+            return facts
+        if told is not None:
+            facts.append(told.fact)
+            if text := words(told.fact):
+                sys.stderr.write(text + "\n")

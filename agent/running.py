@@ -1,0 +1,136 @@
+"""`run`, `submit`, `resume`, `retry`, `cancel`: what the commands do."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import typer
+from day0.agent import compose
+from day0.agent.asking import Asked, request
+from day0.agent.controller import Controller
+from day0.agent.live import Screen
+from day0.agent.settings import Settings
+from day0.agent.sources import opened
+from day0.runs.errors import UserError
+from day0.runs.ledger import Ledger
+from day0.runs.queue import ControllerLock, request_cancel
+from day0.runs.schema import RUN_FINISHED, Run, RunStatus
+
+__all__ = ["Asked", "cancel", "resume", "run", "submit"]
+
+FOLLOW_S = 0.5
+EXIT = {RunStatus.DONE: 0, RunStatus.NO_WINNER: 1, RunStatus.CANCELLED: 1, RunStatus.FAILED: 3}
+
+
+def run(asked: Asked, *, again: bool, as_json: bool) -> int:
+    """Submits and works on it here, or follows the process that does. The exit code."""
+    with opened() as (settings, ledger):
+        wanted = request(asked, settings)
+        compose.environments(settings)  # an engine that is missing is said before anything is queued
+        found = ledger.submit(wanted, again=again)
+        from day0.agent import crashpoints
+
+        crashpoints.reached("submitted")
+        if found.finished:
+            typer.echo(
+                f"run {found.run.id} already answers this ({found.run.status}); --again starts a new one", err=True
+            )
+            return _end(ledger, found.run, as_json)
+        if found.joined:
+            typer.echo(f"the same request is active as run {found.run.id}: joined it", err=True)
+        return _work(settings, ledger, found.run, as_json)
+
+
+def submit(asked: Asked, *, again: bool, as_json: bool) -> None:
+    """Queues and returns."""
+    with opened() as (settings, ledger):
+        found = ledger.submit(request(asked, settings), again=again)
+    if as_json:
+        typer.echo(json.dumps({"run": found.run.id, "joined": found.joined, "finished": found.finished}))
+    elif found.finished:
+        typer.echo(f"{found.run.id} already answers this ({found.run.status}); --again starts a new one")
+    else:
+        typer.echo(f"{found.run.id}{' (joined)' if found.joined else ''}: `day0 resume {found.run.id}` works on it")
+
+
+def resume(
+    run_id: str, *, budget_hours: float | None, max_attempts: int | None, as_json: bool, finished: bool = False
+) -> int:
+    """Goes on with a run. `finished` (retry) is needed to search on in one that is done."""
+    if budget_hours is not None and not 0 < budget_hours < float("inf"):
+        raise UserError(f"a budget of {budget_hours:g} node-hours allows nothing: give --budget-hours above 0")
+    if max_attempts is not None and max_attempts < 1:
+        raise UserError(f"--max-attempts {max_attempts} allows no candidate: give 1 or more")
+    with opened() as (settings, ledger):
+        known = ledger.run(run_id)
+        limits = budget_hours is not None or max_attempts is not None
+        if known.status in (RunStatus.DONE, RunStatus.NO_WINNER) and not (finished or limits):
+            raise UserError(f"run {run_id} is {known.status}; `day0 retry {run_id}` searches on, keeping what is done")
+        if known.status in RUN_FINISHED or limits:
+            known = ledger.resume(run_id, budget_hours=budget_hours, max_attempts=max_attempts)
+        return _work(settings, ledger, known, as_json)
+
+
+def cancel(run_id: str) -> None:
+    """Asks a run to stop."""
+    with opened() as (_, ledger):
+        if request_cancel(ledger, run_id):
+            typer.echo(f"{run_id}: its servers stop within seconds; `day0 resume {run_id}` continues it")
+        else:
+            typer.echo(f"{run_id} had ended already ({ledger.run(run_id).status})")
+
+
+def _work(settings: Settings, ledger: Ledger, known: Run, as_json: bool) -> int:
+    """Works on the run here as soon as this process may, until then shows what the one that works tells."""
+    lock = ControllerLock(settings.database)
+    while not lock.acquire():
+        typer.echo("another process is this database's controller: following its events", err=True)
+        known = _follow(ledger, known, lock)
+        if known.status in RUN_FINISHED:
+            return _end(ledger, known, as_json)
+    try:
+        with Screen(ledger, known, quiet=as_json) as screen:
+            known = Controller(settings, ledger, lock, screen.heard).work(known.id)
+    finally:
+        lock.release()
+    return _end(ledger, known, as_json)
+
+
+def _follow(ledger: Ledger, known: Run, lock: ControllerLock) -> Run:
+    """Shows a run's events until it ends or its controller is gone. Ctrl-C stops following, not the run."""
+    with Screen(ledger, known, quiet=False) as screen:
+        after = 0
+        while True:
+            for event in ledger.events(known.id, after=after):
+                after = event.number
+                screen.event(event)
+            known = ledger.run(known.id)
+            if known.status in RUN_FINISHED:
+                return known
+            if lock.acquire():
+                lock.release()
+                return known
+            time.sleep(FOLLOW_S)
+
+
+def _end(ledger: Ledger, known: Run, as_json: bool) -> int:
+    """The last word: what was found, and the recipes beside the user."""
+    from day0.agent import looking
+
+    files = []
+    for recipe in {r.workload: r for r in ledger.recipes(known.id)}.values():
+        path = Path.cwd() / f"recipe-{known.id}-{recipe.workload}.yaml"
+        try:
+            path.write_text(recipe.text)
+        except OSError as error:
+            typer.echo(f"{path} can't be written ({error.strerror}): `day0 recipe {known.id} -o FILE`", err=True)
+            continue
+        files.append(path)
+    if as_json:
+        sys.stdout.write(json.dumps(looking.summary(ledger, known.id) | {"recipes": [str(f) for f in files]}) + "\n")
+    else:
+        looking.end(ledger, known.id, files)
+    return EXIT.get(known.status, 3)

@@ -1,0 +1,88 @@
+"""Settings: flag > `DAY0_*` in the environment > `$DAY0_HOME/config.toml` > default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from day0.runs.errors import UserError
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+
+def home_folder() -> Path:
+    """`$DAY0_HOME`, or the platform's user data folder. Data never lies in the source tree."""
+    named = os.environ.get("DAY0_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("day0")
+
+
+class Settings(BaseSettings):
+    """What a user may set once instead of on every command line."""
+
+    model_config = SettingsConfigDict(env_prefix="DAY0_", extra="forbid", frozen=True)
+
+    home: Path = Field(default_factory=home_folder)
+    database_url: SecretStr | None = Field(default=None, description="default: SQLite in the home folder")
+    llm_base_url: str | None = None
+    llm_model: str | None = None
+    llm_api_key: SecretStr | None = None
+    target: str = "cpu"
+    policy: str = "auto"
+    budget_hours: float = Field(default=24.0, gt=0)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then the environment, then the file; nothing is read from the current folder."""
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=home_folder() / "config.toml")
+        return init_settings, env_settings, toml
+
+    @property
+    def database(self) -> str:
+        """The ledger's URL; it may hold a password, so it is never printed."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{self.home / 'day0.sqlite'}"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must never be shown or stored."""
+        held = (self.llm_api_key, self.database_url)
+        return tuple(s.get_secret_value() for s in held if s is not None)
+
+
+def load(**flags: Any) -> Settings:
+    """Settings with the flags that were given (None = not given). Raises `UserError` naming the wrong key."""
+    given = {key: value for key, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise UserError(
+            f"setting `{key}` is wrong: {first['msg']}; look in {home_folder() / 'config.toml'} and at DAY0_* variables"
+        ) from None
+    except ValueError as error:  # the TOML itself
+        raise UserError(f"{home_folder() / 'config.toml'} can't be read: {error}") from None
+
+
+def redacted(text: str) -> str:
+    """The text without the values of this process' secrets, as far as they can be loaded."""
+    from day0.sandboxes.redact import Redactor
+
+    try:
+        secrets = load().secrets
+    except UserError:
+        secrets = ()
+    return Redactor(secrets)(text)

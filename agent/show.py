@@ -1,0 +1,121 @@
+"""What is shown of a run, as plain data with stable keys: tables and JSON are made from the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from day0.agent import overhead, story
+from day0.runs.facts import Rung
+from day0.runs.ledger import Ledger
+from day0.runs.schema import Attempt, Run
+
+LADDER = (Rung.PREPARE, Rung.BOOT, Rung.ANSWER, Rung.SCREEN, Rung.ACCURACY, Rung.MEASURE, Rung.CONFIRM, Rung.REPLAY)
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """One line of `day0 queue`."""
+    return {
+        "run": run.id,
+        "status": str(run.status),
+        "model": run.request.model,
+        "target": run.request.target.name,
+        "workloads": [w.name for w in run.request.workloads],
+        "policy": run.request.policy,
+        "round": run.round,
+        "spent_node_s": round(run.spent_node_s, 1),
+        "budget_hours": run.request.budget_hours,
+        "created_at": run.created_at.isoformat().replace("+00:00", "Z"),
+        "finished_at": run.finished_at.isoformat().replace("+00:00", "Z") if run.finished_at else None,
+        "reason": run.reason,
+    }
+
+
+def attempt_row(attempt: Attempt, parent: Attempt | None, workload: str, baseline: Attempt | None) -> dict[str, Any]:
+    """One line of `day0 attempts`; `gain` is over the baseline as measured, 0.1 = 10 % more."""
+    knee, base = attempt.knee(workload), baseline.knee(workload) if baseline else None
+    climbed = [str(r) for r in LADDER if (v := attempt.verdict(r)) is not None and v.passed]
+    failed = next((v for v in attempt.verdicts if not v.passed), None)
+    change = attempt.candidate.changed(parent.candidate) if parent else {}
+    return {
+        "attempt": attempt.id,
+        "status": str(attempt.status),
+        "proposer": attempt.proposer,
+        "axis": attempt.action,
+        "parent": attempt.parent,
+        "change": {key: new for key, (_, new) in change.items()},
+        "hypothesis": attempt.hypothesis,
+        "expected_gain": attempt.expected_gain,
+        "passed": climbed,
+        "failed": None if failed is None else str(failed.rung),
+        "failure": None if failed is None else str(failed.failure),
+        "evidence": None if failed is None else failed.evidence,
+        "issue": None if failed is None else failed.issue,
+        "knee_rps": None if knee is None else knee.rate_rps,
+        "goodput_tok_s": None if knee is None else knee.goodput_tok_s,
+        "gain": knee.rate_rps / base.rate_rps - 1 if knee and base and base.rate_rps > 0 else None,
+        "node_s": round(attempt.node_s, 1),
+        "reason": attempt.reason,
+    }
+
+
+def attempt_rows(ledger: Ledger, run_id: str) -> list[dict[str, Any]]:
+    """All lines of `day0 attempts`."""
+    run, attempts = ledger.run(run_id), ledger.attempts(run_id)
+    by_id = {a.id: a for a in attempts}
+    name, base = run.request.workloads[0].name, by_id.get(run.baseline or "")
+    return [attempt_row(a, by_id.get(a.parent or ""), name, base) for a in attempts]
+
+
+def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
+    """`day0 show --json`."""
+    run = ledger.run(run_id)
+    refused = [a for a in ledger.answers(run_id) if a.get("refused")]
+    stand_in = story.newest(ledger, run_id, "stand_in")
+    ended = story.newest(ledger, run_id, "search_ended")
+    return {
+        **run_row(run),
+        "seed": run.request.seed,
+        "baseline": run.baseline,
+        "leader": run.leader,
+        "policy_note": stand_in.data["reason"] if stand_in else "",
+        "search_ended": dict(ended.data) if ended else None,
+        "winners": [winner(ledger, run, w.name) for w in run.request.workloads],
+        "attempts": attempt_rows(ledger, run_id),
+        "refused": [{"round": a["round"], "action": a["action"], "reason": a["text"]} for a in refused],
+        "llm_calls": len(ledger.llm_calls(run_id)),
+        "facts_dropped": ledger.dropped(run_id),
+        "orchestration": orchestration(ledger, run_id),
+    }
+
+
+def winner(ledger: Ledger, run: Run, workload: str) -> dict[str, Any]:
+    """What a workload ended with."""
+    found, again = story.winner(ledger, run.id, workload), story.replayed(ledger, run.id, workload)
+    compared = [c for c in ledger.comparisons(run.id) if c.challenger == found and _is_on(c.pairs, workload)]
+    last = compared[-1] if compared else None
+    stored = [r for r in ledger.recipes(run.id) if r.workload == workload]
+    figures = [dict(e.data) for e in ledger.facts(run.id, "figure", attempt=found)] if found else []
+    return {
+        "workload": workload,
+        "attempt": found,
+        "gain": last.gain if last else None,
+        "gain_lower": last.lower if last else None,
+        "gain_upper": last.upper if last and last.upper != float("inf") else None,
+        "pairs": len(last.pairs) if last else 0,
+        "method": last.method if last else "",
+        "recipe": stored[-1].digest if stored and found else None,
+        "replayed": None if again is None or found is None else bool(again.data["ok"]),
+        "figures": figures,
+    }
+
+
+def _is_on(pairs: tuple[Any, ...], workload: str) -> bool:
+    return any(p.challenger.workload == workload for p in pairs)
+
+
+def orchestration(ledger: Ledger, run_id: str) -> dict[str, Any]:
+    """(wall - time inside calls to nodes) / wall over all processes that worked on the run."""
+    told = [e.data for e in ledger.facts(run_id, "overhead")]
+    wall = sum(float(d["wall_s"]) * int(d["nodes"]) for d in told)
+    inside = sum(float(d["inside_s"]) for d in told)
+    return {"wall_s": round(wall, 2), "node_calls_s": round(inside, 2), "share": overhead.share(wall, inside)}

@@ -1,0 +1,245 @@
+"""The bodies of the search half of the graph: survey, propose, admit, climb, decide.
+
+Each reads the ledger first and does nothing that is already there, so that a body which runs again after a crash
+changes nothing (S08). Each ends with one transaction that also appends its event.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from day0.agent import crashpoints, story, view
+from day0.agent.climb import climb
+from day0.agent.inputs import SERVER_LOG, ClimbInputs
+from day0.agent.nodes import Ended, Work
+from day0.agent.parts import Parts
+from day0.agent.policy import decide, guard
+from day0.agent.policy.actions import Finish, ReadLog, TryCandidate
+from day0.agent.policy.base import Answer, Proposal, RunView
+from day0.agent.surveying import look
+from day0.runs.candidate import Candidate
+from day0.runs.errors import Cancelled, Infrastructure, Refused
+from day0.runs.facts import Fact, NodeChecked, Rung, Surveyed
+from day0.runs.ledger_writer import Writer
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run
+
+MOST_INTERRUPTIONS = 3
+IDLE_ROUNDS = 3
+"""rounds in a row without an admitted experiment after which the search ends"""
+
+
+def survey(parts: Parts, run_id: str) -> None:
+    """Model, engine and node facts; the baseline is queued."""
+    ledger, run = parts.ledger, parts.ledger.run(run_id)
+    if run.baseline is not None:
+        return
+    at = parts.environments
+    known = ledger.facts_engine(at.engine_build)
+    perform = partial(look, folder=parts.model_folder, request=run.request, engine=parts.engine, at=at, known=known)
+    parts.pump.start(Work(run_id, 0, perform))
+    ended = parts.pump.until_ended(also=partial(_surveyed, run=run, build=at.engine_build))
+    if ended.error is not None:
+        raise ended.error
+    crashpoints.reached("surveyed")
+
+
+def _surveyed(writer: Writer, fact: Fact, *, run: Run, build: str) -> None:
+    """What a survey's fact changes, in its own transaction."""
+    if isinstance(fact, NodeChecked):
+        writer.keep_node(fact.node)
+    if not isinstance(fact, Surveyed):
+        return
+    writer.keep_model(fact.model)
+    writer.keep_engine(fact.engine)
+    baseline = writer.add_attempt(
+        candidate=baseline_of(run, build),
+        proposer="baseline",
+        action="baseline",
+        hypothesis=f"{run.request.target.baseline_label}: what every gain is measured against",
+    )
+    writer.set_baseline(baseline.id)
+    writer.event("surveyed", {"model": fact.model.architecture, "engine": fact.engine.version})
+
+
+def baseline_of(run: Run, build: str) -> Candidate:
+    """The engine's defaults on this target."""
+    request = run.request
+    return Candidate(
+        engine=request.target.engine,
+        build=build,
+        model=request.model,
+        revision=request.revision,
+        flags=request.target.base_flags,
+        env=request.target.base_env,
+    )
+
+
+def propose(parts: Parts, run_id: str) -> None:
+    """Asks the policy for the next experiments, unless some are still to climb or the search has ended."""
+    run = parts.ledger.run(run_id)
+    if any(a.status not in FINISHED for a in parts.ledger.attempts(run_id)):
+        return
+    if story.search_ended(parts.ledger, run_id) or story.open_proposal(parts.ledger, run_id):
+        return
+    proposal = parts.policy.decide(current_view(parts, run))
+    round_ = run.round + 1
+    with parts.ledger.write(run_id) as writer:
+        writer.set_round(round_)
+        for number, call in enumerate(parts.calls):
+            writer.add_llm_call({**call, "round": round_}, key=f"{round_}:{number}")
+        writer.event("proposed", {"round": round_, "proposal": proposal.model_dump(mode="json")}, key=f"round:{round_}")
+    parts.calls.clear()
+    crashpoints.reached("proposed")
+
+
+def admit(parts: Parts, run_id: str) -> None:
+    """Puts every proposed action before the guard: admitted, refused with the reason, or answered."""
+    run, opened = parts.ledger.run(run_id), story.open_proposal(parts.ledger, run_id)
+    if opened is None:
+        return
+    proposal, seen = Proposal.model_validate(opened["proposal"]), current_view(parts, run)
+    admitted: list[str] = []
+    finish = next((a.reason for a in proposal.actions if isinstance(a, Finish)), "")
+    answers = [(n, a, answer(parts, a, seen)) for n, a in enumerate(proposal.actions) if not isinstance(a, Finish)]
+    with parts.ledger.write(run_id) as writer:
+        for number, action, found in answers:
+            if isinstance(found, Candidate) and isinstance(action, TryCandidate):
+                attempt = writer.add_attempt(
+                    candidate=found,
+                    proposer=proposal.proposer,
+                    parent=action.parent,
+                    action=action.axis,
+                    hypothesis=action.hypothesis,
+                    expected_gain=action.expected_gain,
+                )
+                admitted.append(attempt.id)
+                continue
+            refused = isinstance(found, Refused)
+            told = Answer(round=run.round, action=action, refused=refused, text=str(found))
+            writer.add_answer(told, key=f"{run.round}:{number}")
+        writer.event("admitted", {"round": run.round, "attempts": sorted(set(admitted))}, key=f"admitted:{run.round}")
+        idle = 0 if admitted else 1 + story.idle_rounds(parts.ledger, run_id)
+        if not admitted and (finish or idle >= IDLE_ROUNDS):
+            reason = finish or f"{idle} rounds in a row brought nothing that could be tried"
+            writer.event("search_ended", {"status": "finished", "reason": reason})
+    crashpoints.reached("admitted")
+
+
+def answer(parts: Parts, action: TryCandidate | ReadLog, seen: RunView) -> Candidate | Refused | str:
+    """What comes of an action: a candidate that may climb, why not, or the lines of a log."""
+    if isinstance(action, ReadLog):
+        return read_log(parts, action)
+    check = partial(parts.engine.check, model=seen.model)
+    return guard.admit(action, seen, check=check)
+
+
+def read_log(parts: Parts, action: ReadLog) -> str:
+    """The end of an attempt's server log, cut to what was asked for; untrusted text."""
+    attempt = next((a for a in parts.ledger.attempts(parts.pump.run) if a.id == action.attempt), None)
+    stored = None if attempt is None else story.artifact(parts.ledger, attempt.id, SERVER_LOG)
+    if stored is None:
+        return f"no log of {action.attempt} is kept"
+    lines = parts.artifacts.get(stored).decode(errors="replace").splitlines()
+    return "\n".join([line[:400] for line in lines if action.grep in line][-action.lines :])
+
+
+def climb_some(parts: Parts, run_id: str) -> None:
+    """Starts what is queued on free nodes and returns at the first finished climb."""
+    run = parts.ledger.run(run_id)
+    for attempt in parts.ledger.attempts(run_id):
+        if attempt.status == AttemptStatus.QUEUED and parts.pool.free():
+            _start(parts, run, attempt)
+    if not parts.pool.busy():
+        return
+    ended = parts.pump.until_ended()
+    with parts.ledger.write(run_id) as writer:
+        writer.spend(ended.node_s)
+        writer.event("climbed", {"node": ended.node}, attempt=ended.key, epoch=ended.epoch, node_s=ended.node_s)
+    if ended.error is not None:
+        interrupted(parts, run_id, ended)
+
+
+def _start(parts: Parts, run: Run, attempt: Attempt) -> None:
+    with parts.ledger.write(run.id) as writer:
+        epoch = writer.start_attempt(attempt.id, parts.pool.free()[0])
+    crashpoints.reached("attempt-started")
+    inputs = climb_inputs(parts, run, attempt)
+    parts.pump.start(
+        Work(attempt.id, epoch, partial(climb, attempt.model_copy(update={"epoch": epoch}), inputs=inputs))
+    )
+
+
+def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> ClimbInputs:
+    """What a climb compares with, from the ledger: engine and model facts, the reference, the incumbent's knees."""
+    seen = current_view(parts, run)
+    baseline = seen.attempt(run.incumbent or run.baseline or "")
+    own = attempt is not None and attempt.id == run.baseline
+    knees = {w.name: baseline.knee(w.name) for w in run.request.workloads} if baseline and not own else {}
+    names = () if own or run.baseline is None else ("answers-answer.json", "answers-accuracy.json")
+    kept = [story.artifact(parts.ledger, str(run.baseline), name) for name in names]
+    return ClimbInputs(
+        target=run.request.target,
+        workloads=run.request.workloads,
+        engine=parts.engine,
+        engine_facts=seen.engine,
+        model_facts=seen.model,
+        model_folder=str(parts.model_folder),
+        environments=parts.environments,
+        seed=run.request.seed,
+        noise=seen.noise,
+        reference=tuple(parts.artifacts.get(digest) for digest in kept if digest),
+        incumbent={name: knee for name, knee in knees.items() if knee is not None},
+    )
+
+
+def interrupted(parts: Parts, run_id: str, ended: Ended) -> None:
+    """A climb that ended without a verdict: back to the queue, at most three times; then the run fails.
+
+    Raises `Cancelled`, what nobody foresaw, and `Infrastructure` when it happened too often.
+    """
+    error = ended.error
+    if not isinstance(error, Infrastructure):
+        raise error if error is not None else Cancelled("stopped")
+    before = [e for e in parts.ledger.facts(run_id, "infrastructure") if e.attempt == ended.key]
+    with parts.ledger.write(run_id) as writer:
+        writer.event("infrastructure", {"error": str(error)}, attempt=ended.key)
+        writer.interrupt(ended.key, str(error))
+    if len(before) + 1 >= MOST_INTERRUPTIONS:
+        raise Infrastructure(f"attempt {ended.key} was interrupted {len(before) + 1} times, last by: {error}")
+
+
+def climbed(attempt: Attempt) -> bool:
+    """Whether the ladder is behind it: a rung failed, or the last one passed."""
+    return any(not v.passed for v in attempt.verdicts) or attempt.verdict(Rung.MEASURE) is not None
+
+
+def decide_some(parts: Parts, run_id: str) -> None:
+    """Ends what has climbed, moves the lead, and says when the search is over."""
+    run = parts.ledger.run(run_id)
+    for attempt in parts.ledger.attempts(run_id):
+        if attempt.status == AttemptStatus.RUNNING and climbed(attempt):
+            _finish(parts, parts.ledger.run(run_id), attempt)
+    seen = current_view(parts, run)
+    stop = decide.stop(seen)
+    if stop is not None and not story.search_ended(parts.ledger, run_id):
+        with parts.ledger.write(run_id) as writer:
+            writer.event("search_ended", {"status": stop.status, "reason": stop.reason})
+    crashpoints.reached("decided")
+
+
+def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
+    seen = current_view(parts, run)
+    gpus = run.request.target.gpus or seen.node.gpus
+    end = decide.outcome(attempt, seen.attempts, run.request, seen.noise, gpus)
+    after = [a.model_copy(update={"status": end.status}) if a.id == attempt.id else a for a in seen.attempts]
+    leader = decide.leader_of(after, run.request, gpus)
+    with parts.ledger.write(run.id) as writer:
+        writer.finish_attempt(attempt.id, attempt.epoch, end.status, end.reason)
+        if leader is not None and leader.id != run.leader:
+            writer.set_leader(leader.id)
+        writer.event("decided", end, attempt=attempt.id)
+
+
+def current_view(parts: Parts, run: Run) -> RunView:
+    """The policy's view of a run, as the ledger has it now."""
+    return view.view(parts.ledger, run, build=parts.environments.engine_build, node=parts.node)

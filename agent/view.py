@@ -1,0 +1,78 @@
+"""What the policies may know, rebuilt from the ledger; and how much node time is left for search."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from day0.agent.policy.base import Answer, RunView
+from day0.runs.errors import Infrastructure
+from day0.runs.facts import Knee, Rung
+from day0.runs.ledger import Ledger
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run, RunRequest
+from day0.tools.judge import noise_floor
+
+BOOT_GUESS_S = {"cpu": 45.0}
+"""node seconds to boot before anything was measured, by accelerator; others:"""
+BOOT_GUESS_GPU_S = 420.0
+
+
+def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
+    """The frozen view of a run. Raises `Infrastructure` before its survey is in the ledger."""
+    attempts = ledger.attempts(run.id)
+    engine, model = ledger.facts_engine(build), ledger.facts_model(run.request.model, run.request.revision)
+    facts = ledger.facts_node(node)
+    if engine is None or model is None or facts is None:
+        raise Infrastructure(f"run {run.id} was not surveyed")
+    boots = {boot.attempt: boot.facts for boot in ledger.boots(run.id) if boot.facts is not None}
+    return RunView(
+        run=run.id,
+        round=run.round,
+        request=run.request,
+        model=model,
+        node=facts,
+        engine=engine,
+        attempts=attempts,
+        baseline=run.baseline,
+        leader=run.leader,
+        noise=noise(attempts, ledger, run.baseline),
+        budget_left_s=run.request.budget_hours * 3600 - run.spent_node_s - closing_s(run.request, attempts),
+        attempts_left=run.request.max_attempts - tried(attempts),
+        answers=tuple(Answer.model_validate(answer) for answer in ledger.answers(run.id)),
+        boots=boots,
+    )
+
+
+def tried(attempts: tuple[Attempt, ...]) -> int:
+    """Experiments that count against `max_attempts`: what was refused or cancelled cost nothing."""
+    free = {AttemptStatus.REFUSED, AttemptStatus.CANCELLED}
+    return sum(1 for a in attempts if a.proposer != "baseline" and a.status not in free)
+
+
+def noise(attempts: tuple[Attempt, ...], ledger: Ledger, baseline: str | None) -> float:
+    """Relative s.d. of a knee between boots of one configuration, from everything that was measured twice."""
+    groups: dict[tuple[str, str], list[Knee]] = {}
+    for attempt in attempts:
+        for _, rung, knee in attempt.knees:
+            if rung == Rung.MEASURE:
+                groups.setdefault((attempt.id, knee.workload), []).append(knee)
+        for pair in ledger.pairs(attempt.id) if attempt.status == AttemptStatus.KEPT else ():
+            groups.setdefault((attempt.id, pair.challenger.workload), []).append(pair.challenger)
+            groups.setdefault((baseline or "", pair.incumbent.workload), []).append(pair.incumbent)
+    return noise_floor(list(groups.values()))
+
+
+def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds that a measured boot takes: the median so far, else a guess by kind of node and window."""
+    spent = [a.node_s for a in attempts if a.status in FINISHED and a.node_s > 0 and a.verdict(Rung.MEASURE)]
+    if spent:
+        return float(median(spent))
+    rules = request.target.measure
+    start = BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
+    return start + rules.max_points * 2 * rules.point_s * len(request.workloads)
+
+
+def closing_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds reserved for confirm, stability and replay: search never spends them (S53)."""
+    rules = request.target.measure
+    boots = 2 * rules.max_pairs + 1
+    return len(request.workloads) * (boots * boot_s(request, attempts) + rules.stability_s)

@@ -1,0 +1,121 @@
+"""From a confirmed attempt to its recipe."""
+
+from __future__ import annotations
+
+from day0.agent import figures
+from day0.agent.parts import Parts
+from day0.agent.policy import decide
+from day0.agent.replay import HOST, placeholders
+from day0.agent.steps import climb_inputs, current_view
+from day0.runs.errors import Infrastructure
+from day0.runs.facts import Rung
+from day0.runs.recipe import (
+    Configuration,
+    EnginePin,
+    Gain,
+    LaunchLine,
+    ModelPin,
+    Provenance,
+    Recipe,
+    Step,
+)
+from day0.runs.schema import Attempt, Run
+from day0.runs.workload import Workload
+from day0.tools.revision import file_hashes
+
+
+def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Recipe:
+    """The recipe of a workload's winner, from the ledger and the model folder."""
+    seen, inputs = current_view(parts, run), climb_inputs(parts, run, winner)
+    candidate = winner.candidate
+    knees = [k for _, rung, k in winner.knees if k.workload == workload.name and rung in (Rung.MEASURE, Rung.CONFIRM)]
+    if not knees:
+        raise Infrastructure(f"{winner.id} has no knee on {workload.name}")
+    boot = next(b for b, rung, k in winner.knees if rung == Rung.MEASURE and k.workload == workload.name)
+    points = [p for b, rung, p in winner.points if b == boot and rung == Rung.MEASURE and p.workload == workload.name]
+    own = [p.challenger for p in parts.ledger.pairs(winner.id) if p.challenger.workload == workload.name]
+    own = own or [p.incumbent for a in seen.attempts for p in parts.ledger.pairs(a.id) if run.baseline == winner.id]
+    launch = parts.engine.launch(candidate, inputs.engine_facts, host=HOST, port=0)
+    return Recipe(
+        replay=f"day0 replay recipe-{run.id}-{workload.name}.yaml",
+        engine=EnginePin(
+            name=candidate.engine,
+            build=candidate.build,
+            version=seen.engine.version,
+            packages=seen.engine.packages,
+        ),
+        model=ModelPin(
+            id=candidate.model, revision=candidate.revision, files=file_hashes(parts.model_folder, parts.home)
+        ),
+        configuration=Configuration(
+            flags=candidate.flags, env=candidate.env, patches=candidate.patches, tables=candidate.tables
+        ),
+        launch=LaunchLine(argv=placeholders(launch.argv, candidate.model), env=dict(launch.env)),
+        figures=figures.figures(workload, [knees[0], *own], points, seen.noise),
+        gain=_gain(parts, run, winner),
+        waterfall=waterfall(run, winner, seen.attempts, workload),
+        workload=workload,
+        target=run.request.target,
+        node=seen.node,
+        provenance=Provenance(
+            run=run.id,
+            attempt=winner.id,
+            day0=version(),
+            seed=run.request.seed,
+            policy=run.request.policy,
+            objective=run.request.objective,
+        ),
+    )
+
+
+def _gain(parts: Parts, run: Run, winner: Attempt) -> Gain | None:
+    found = [c for c in parts.ledger.comparisons(run.id) if c.challenger == winner.id and c.better]
+    if not found:
+        return None
+    last = found[-1]
+    return Gain(
+        baseline=run.request.target.baseline_label,
+        gain=last.gain,
+        lower=last.lower,
+        upper=last.upper,
+        pairs=len(last.pairs),
+        method=last.method,
+    )
+
+
+def waterfall(run: Run, winner: Attempt, attempts: tuple[Attempt, ...], workload: Workload) -> tuple[Step, ...]:
+    """The accepted changes from the baseline to the winner, in their order."""
+    by_id = {a.id: a for a in attempts}
+    path: list[Attempt] = []
+    here: Attempt | None = winner
+    while here is not None and here.id != run.baseline:
+        path.append(here)
+        here = by_id.get(here.parent or "")
+    steps: list[Step] = []
+    before = by_id.get(run.baseline or "")
+    for attempt in reversed(path):
+        knee = attempt.knee(workload.name)
+        was = decide.worth(before, run.request, workload=workload)
+        now = decide.worth(attempt, run.request, workload=workload)
+        if before is None or knee is None:
+            continue
+        steps.append(
+            Step.model_validate(
+                {
+                    "attempt": attempt.id,
+                    "change": attempt.candidate.changed(before.candidate),
+                    "goodput_tok_s": knee.goodput_tok_s,
+                    "gain": now / was - 1 if now and was else 0.0,
+                    "hypothesis": attempt.hypothesis,
+                }
+            )
+        )
+        before = attempt
+    return tuple(steps)
+
+
+def version() -> str:
+    """The installed version of day0."""
+    from importlib.metadata import version as installed
+
+    return installed("day0")
