@@ -30,10 +30,14 @@ class Counters:
     """A server's own counters since its start; `None` = this build does not say.
 
     Tokens and requests are totals over all replicas; `running` and `queued` are sums now; `kv_use` is the fullest
-    replica's share, `acceptance_length` the mean accepted tokens per verification step. `generated_tokens` grows
-    with every decode step where the build counts so, else when requests end. TTFT in seconds, as the server saw it.
+    replica's share, `acceptance_length` the mean accepted tokens per verification step. Token totals may grow only when
+    requests end. TTFT in seconds, as the server saw it.
+    `in_flight` are requests that wait for their end, as the front process counts them (it knows of them even where the
+    scheduler is dead); `progress` is any number that changes whenever work is done, however small.
     """
 
+    in_flight: float | None = None
+    progress: float | None = None
     running: float | None = None
     queued: float | None = None
     generated_tokens: float | None = None

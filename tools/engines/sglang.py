@@ -25,6 +25,13 @@ from day0.tools.programs import source
 
 SERVER = ("python", "-m", "sglang.launch_server")
 FACTS_TIMEOUT_S = 180.0
+_SIGNS = (
+    "num_requests_total",
+    "inter_token_latency_seconds_count",  # every streamed piece
+    "time_to_first_token_seconds_count",
+    "realtime_tokens_total",  # every 40 decode steps and every prefill
+)
+_GENERATING = ("/generate", "/v1/completions", "/v1/chat/completions")
 _RESOLVED_BY_ENGINE = re.compile(
     r"cuda-graph|speculative-|attention-backend|attn-dp|dp-attention|moe-|ep-size|mem-fraction|max-running|chunked-prefill"
     r"|page-size|kv-cache-dtype|dsa-|nsa-|mamba|radix-cache-strategy|disable-cuda-graph|overlap|load-balance|quantization"
@@ -161,24 +168,31 @@ class Sglang:
             raise CandidateFailed(FailureClass.IDENTITY, "; ".join(wrong))
 
     def counters(self, http: httpx.Client, *, timeout_s: float = 5.0) -> Counters:
-        """See the port: `GET /metrics`. Decoded tokens are counted as they come where the build does so."""
+        """See the port: `GET /metrics`."""
         reply = http.get("/metrics", timeout=timeout_s)
         reply.raise_for_status()
         found = prometheus.parse(reply.text)
-        decoded = prometheus.total(found, "sglang:realtime_tokens_total", mode="decode")
+
+        def total(name: str) -> float | None:
+            return prometheus.total(found, f"sglang:{name}")
+
+        signs = [value for name in _SIGNS if (value := total(name)) is not None]
+        active = [
+            s.value for s in found if s.name == "sglang:http_requests_active" and s.label("endpoint") in _GENERATING
+        ]
         return Counters(
-            running=prometheus.total(found, "sglang:num_running_reqs"),
-            queued=prometheus.total(found, "sglang:num_queue_reqs"),
-            generated_tokens=decoded
-            if decoded is not None
-            else prometheus.total(found, "sglang:generation_tokens_total"),
-            prompt_tokens=prometheus.total(found, "sglang:prompt_tokens_total"),
-            cached_tokens=prometheus.total(found, "sglang:cached_tokens_total"),
-            finished_requests=prometheus.total(found, "sglang:num_requests_total"),
+            in_flight=sum(active) if active else total("num_running_reqs"),
+            progress=sum(signs) if signs else None,
+            running=total("num_running_reqs"),
+            queued=total("num_queue_reqs"),
+            generated_tokens=total("generation_tokens_total"),
+            prompt_tokens=total("prompt_tokens_total"),
+            cached_tokens=total("cached_tokens_total"),
+            finished_requests=total("num_requests_total"),
             kv_use=prometheus.highest(found, "sglang:token_usage"),
             acceptance_length=prometheus.mean_positive(found, "sglang:spec_accept_length"),
-            ttft_sum_s=prometheus.total(found, "sglang:time_to_first_token_seconds_sum"),
-            ttft_count=prometheus.total(found, "sglang:time_to_first_token_seconds_count"),
+            ttft_sum_s=total("time_to_first_token_seconds_sum"),
+            ttft_count=total("time_to_first_token_seconds_count"),
         )
 
     def flush(self, http: httpx.Client) -> None:

@@ -1,0 +1,272 @@
+"""A running server: launched, watched, known ready by a real generation, known to be what was asked, and stopped.
+
+Watching is a polling loop on the node's clock. A health endpoint, a ready line and an open port prove nothing (S20):
+a server is ready when it has written tokens. While load runs, whoever drives it calls `Server.alive`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+from day0.runs.candidate import Candidate
+from day0.runs.engine_facts import BootFacts, EngineFacts
+from day0.runs.errors import CandidateFailed, Day0Error, DiskFull, Infrastructure
+from day0.runs.facts import FailureClass
+from day0.runs.workload import Target
+from day0.sandboxes.base import Clock, Node, Process, Sandbox
+from day0.sandboxes.spec import Exit, SandboxSpec
+from day0.sandboxes.watch import Life, Limits, Liveness
+from day0.tools.diagnose import count_lines, diagnose
+from day0.tools.engines.base import Engine, Launch
+
+HOST = "127.0.0.1"
+POLL_S = 0.25
+LOOK_S = 2.0
+"""How often a serving server's counters are read for signs of life."""
+GRACE_S = 15.0
+"""From SIGTERM to SIGKILL; SGLang ends its children in 3-4 s. A server that hangs is given 1 s."""
+LOG_BYTES = 8 << 20
+FIRST_ANSWER_S, LONGEST_ANSWER_S = 10.0, 320.0
+REFUSALS = 3
+"""Error answers to a generation after the ready line until a server counts as unusable."""
+NOT_THE_CANDIDATES = {FailureClass.NETWORK_DOWNLOAD, FailureClass.PERMISSION_DEVICE, FailureClass.PORT_LEFTOVER}
+
+
+class PortTaken(Infrastructure):
+    """Something else listens on the port that the server was given."""
+
+
+@dataclass
+class Server:
+    """A server that answered. `http` is a client to it; `argv` and `env` are as launched."""
+
+    engine: Engine
+    sandbox: Sandbox
+    process: Process
+    port: int
+    http: httpx.Client
+    launched: Launch
+    facts: BootFacts
+    build: EngineFacts
+    clock: Clock
+    liveness: Liveness
+    ended: Exit | None = None
+    _looked: float = field(default=float("-inf"), init=False)
+    _grace_s: float = field(default=GRACE_S, init=False)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command line."""
+        return self.launched.argv
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What the adapter and the candidate added to the environment."""
+        return dict(self.launched.env)
+
+    def log(self, max_bytes: int = LOG_BYTES) -> bytes:
+        """The beginning of the server's output, as the spool kept it."""
+        return read_log(self.process, max_bytes)
+
+    def alive(self) -> None:
+        """To be called every second or so while requests are out.
+
+        Raises `CandidateFailed` when the server is gone (with its diagnosis) or stalls: no token and no finished
+        request while requests are in flight, for the target's `stall_s`; `DiskFull` and `Infrastructure` where the log
+        blames the machine.
+        """
+        ended = self.process.poll()
+        if ended is not None:
+            self.ended = ended
+            raise failure(self.process, self.build, ended)
+        now = self.clock.now()
+        if now - self._looked < LOOK_S:
+            return
+        if now - self._looked > self.liveness.limits.stall_s / 2:
+            self.liveness.ready(now)  # nobody asked for a while: a pause of the load is no silence of the server
+        done, in_flight = self._work_done()
+        self._looked = self.clock.now()
+        life = self.liveness.serving(self._looked, done, in_flight)
+        if life.state != "alive":
+            self._grace_s = 1.0
+            raise hung(self.process, self.build, life)
+
+    def _work_done(self) -> tuple[float | None, float | None]:
+        try:
+            counters = self.engine.counters(self.http, timeout_s=min(5.0, self.liveness.limits.stall_s / 4))
+        except httpx.HTTPError:
+            return None, None
+        return counters.progress, counters.in_flight
+
+    def stop(self) -> Exit:
+        """SIGTERM, grace, SIGKILL, the whole tree verified gone. Idempotent."""
+        self.http.close()
+        ended = self.process.stop(self._grace_s)
+        self.ended = self.ended or ended
+        return self.ended
+
+
+@contextmanager
+def serve(  # noqa: PLR0917 (the port's six)
+    node: Node, spec: SandboxSpec, engine: Engine, candidate: Candidate, facts: EngineFacts, limits: Target
+) -> Iterator[Server]:
+    """A server for as long as the block runs.
+
+    Raises `CandidateFailed` (class, evidence line, known issue, log) when it does not get ready, hangs, or serves
+    something else than was asked; `Refused` for a flag that the build does not have; `DiskFull`, `Infrastructure`,
+    `NodeLost`, `Cancelled` when the candidate is not to blame.
+    """
+    with node.open(spec) as sandbox:
+        order = _Order(node.clock, sandbox, engine, candidate, facts, Limits.of(limits))
+        try:
+            server = order.boot()
+        except PortTaken:
+            server = order.boot()  # a stranger holds the port: once more, on another; the stranger is left alone
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be booted, and where."""
+
+    clock: Clock
+    sandbox: Sandbox
+    engine: Engine
+    candidate: Candidate
+    facts: EngineFacts
+    limits: Limits
+
+    def boot(self) -> Server:
+        """Launches, waits for the first answer, checks the identity. Raises as `serve`, and `PortTaken`."""
+        port = self.sandbox.free_port()
+        launched = self.engine.launch(self.candidate, self.facts, host=HOST, port=port)
+        started = self.clock.now()
+        process = self.sandbox.spawn(launched.argv, env=launched.env)
+        http = self.sandbox.http(port)
+        liveness = Liveness(self.limits, started)
+        try:
+            _Boot(self.clock, self.engine, process, http, self.facts, liveness).wait_ready()
+            found = self._identify(process, http, self.clock.now() - started)
+        except BaseException as error:
+            http.close()
+            process.stop(1.0 if isinstance(error, CandidateFailed) else GRACE_S)
+            if isinstance(error, httpx.HTTPError):
+                raise failure(process, self.facts, process.poll(), f"it stopped answering: {error}") from error
+            raise
+        liveness.ready(self.clock.now())
+        return Server(self.engine, self.sandbox, process, port, http, launched, found, self.facts, self.clock, liveness)
+
+    def _identify(self, process: Process, http: httpx.Client, ready_s: float) -> BootFacts:
+        log = read_log(process, LOG_BYTES)
+        found = self.engine.boot_facts(http, self.candidate, ready_s, count_lines(self.engine.fallback, log))
+        try:
+            self.engine.check_identity(self.candidate, self.facts, found)
+        except CandidateFailed as error:
+            error.log = log
+            raise
+        return found
+
+
+@dataclass
+class _Boot:
+    """The time between launch and the first answer."""
+
+    clock: Clock
+    engine: Engine
+    process: Process
+    http: httpx.Client
+    facts: EngineFacts
+    liveness: Liveness
+    _offset: int = 0
+    _rest: bytes = b""
+    _said_ready: bool = False
+    _patience_s: float = FIRST_ANSWER_S
+    _refused: int = 0
+
+    def wait_ready(self) -> None:
+        """Returns after the first generation. Raises as `serve`."""
+        while True:
+            ended = self.process.poll()
+            trouble = self._read_on()
+            if ended is not None or trouble:
+                raise failure(self.process, self.facts, ended)
+            if self._said_ready and self._answers():
+                return
+            life = self.liveness.booting(self.clock.now(), self.process.vitals())
+            if life.state != "alive":
+                raise hung(self.process, self.facts, life)
+            self.clock.sleep(POLL_S)
+
+    def _read_on(self) -> bool:
+        """Takes in new output; True when it holds a line after which this engine never gets ready."""
+        trouble = False
+        while fresh := self.process.output(self._offset, 1 << 20):
+            self._offset += len(fresh)
+            text = self._rest + fresh
+            self._said_ready = self._said_ready or self.engine.ready_line in text
+            trouble = trouble or re.search(self.engine.fatal, text) is not None
+            self._rest = text[-4096:].rpartition(b"\n")[2]
+        return trouble
+
+    def _answers(self) -> bool:
+        """Asks for a generation; the first may take long (compilers), so each try is more patient than the last."""
+        try:
+            self.engine.answers(self.http, timeout_s=self._patience_s)
+        except httpx.HTTPStatusError as error:
+            self._refused += 1
+            if self._refused >= REFUSALS:
+                said = f"generation answered {error.response.status_code}: {error.response.text[:200]}"
+                raise failure(self.process, self.facts, None, said) from None
+        except httpx.TimeoutException:
+            self._patience_s = min(2 * self._patience_s, LONGEST_ANSWER_S)
+        except httpx.HTTPError:
+            pass
+        else:
+            return True
+        return False
+
+
+def read_log(process: Process, max_bytes: int) -> bytes:
+    """A process' output from its beginning, at most `max_bytes`."""
+    kept = bytearray()
+    while len(kept) < max_bytes and (piece := process.output(len(kept), min(1 << 20, max_bytes - len(kept)))):
+        kept += piece
+    return bytes(kept)
+
+
+def failure(process: Process, facts: EngineFacts, ended: Exit | None, said: str = "") -> Day0Error:
+    """What to raise for a server that died or can't work: the candidate's fault, or the machine's."""
+    log = read_log(process, 64 << 20)
+    found = diagnose(log, facts=facts)
+    kind, evidence = found.failure, found.evidence
+    if kind == FailureClass.UNKNOWN:
+        kind = FailureClass.OOM if ended is not None and ended.oom else FailureClass.CRASHED
+        how = said or (f"the server ended with {_code(ended)}" if ended else "the server does not work")
+        evidence = f"{how}; its last word: {evidence}" if evidence else how
+    if kind == FailureClass.DISK_FULL:
+        return DiskFull(f"the server found no room: {evidence}")
+    if kind == FailureClass.PORT_LEFTOVER:
+        return PortTaken(f"the server could not have its port: {evidence}")
+    if kind in NOT_THE_CANDIDATES:
+        return Infrastructure(f"{kind}: {evidence}")
+    return CandidateFailed(kind, evidence, found.issue, log[-LOG_BYTES:])
+
+
+def hung(process: Process, facts: EngineFacts, life: Life) -> CandidateFailed:
+    """What to raise for a server without progress; a known issue of that class in the log explains it."""
+    log = read_log(process, 64 << 20)
+    found = diagnose(log, facts=facts)
+    known = found if found.failure == FailureClass.HANG_DEADLOCK else None
+    evidence = f"{life.why}; {'known issue: ' if known else 'last line: '}{found.evidence}"
+    return CandidateFailed(FailureClass.HANG_DEADLOCK, evidence, known.issue if known else "unknown", log[-LOG_BYTES:])
+
+
+def _code(ended: Exit) -> str:
+    return f"signal {ended.code - 128}" if ended.code > 128 else f"exit code {ended.code}"
