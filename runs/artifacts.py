@@ -23,7 +23,7 @@ LEVEL = 6
 WRITING_S = 3600.0
 """A temporary file older than this belongs to a process that died."""
 
-_DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -87,7 +87,7 @@ class Artifacts:
 
     def path(self, digest: str) -> Path:
         """Where an artifact lies. Raises `Infrastructure` for what is no digest."""
-        if not _DIGEST.match(digest):
+        if not _DIGEST.fullmatch(digest):
             raise Infrastructure(f"`{digest[:100]}` is no artifact digest")
         name = digest.removeprefix("sha256:")
         return self._root / name[:2] / f"{name[2:]}.zst"

@@ -16,7 +16,7 @@ from day0.runs.yaml_text import Lines, Malformed, parse
 from pydantic import BaseModel, ValidationError
 
 F = TypeVar("F", bound=Frozen)
-MAX_BYTES = 4 * 2**20
+MAX_BYTES = 2**20
 VERSIONS = {"workload": (1,), "target": (1,), "recipe": (1,), "issue": (1,)}
 """Every version of a kind that this day0 reads, oldest first; the last is the one it writes."""
 

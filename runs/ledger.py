@@ -72,27 +72,25 @@ class Ledger(Reads):
         taken = db.execute(select(r.c.id).where(r.c.id.startswith(prefix, autoescape=True))).scalars()
         number = max((int(run_id.removeprefix(prefix)) for run_id in taken), default=0) + 1
         at, run_id = stamp(self._now()), f"{prefix}{number}"
-        db.execute(
-            insert(r).values(
-                id=run_id,
-                key=key,
-                request=to_json(request),
-                status=RunStatus.QUEUED,
-                reason="",
-                created_at=at,
-                queued_at=at,
-            )
-        )
+        new = {"id": run_id, "key": key, "request": to_json(request), "status": RunStatus.QUEUED, "reason": ""}
+        db.execute(insert(r).values(**new, created_at=at, queued_at=at))
         row = db.execute(select(r).where(r.c.id == run_id)).one()
         Writer(db, row, self._now).event("submitted", {"model": request.model, "target": request.target.name})
         return run_of(row)
 
-    def resume(self, run_id: str, *, budget_hours: float | None = None, deadline_s: float | None = None) -> Run:
+    def resume(
+        self,
+        run_id: str,
+        *,
+        budget_hours: float | None = None,
+        deadline_s: float | None = None,
+        max_attempts: int | None = None,
+    ) -> Run:
         """Queues a finished run again, with what it has learnt (S12, S13); an active one only takes the new limits.
 
         Raises `UserError`: unknown run, a budget that is already spent, the same request active as another run.
         """
-        limits = {"budget_hours": budget_hours, "deadline_s": deadline_s}
+        limits = {"budget_hours": budget_hours, "deadline_s": deadline_s, "max_attempts": max_attempts}
         limits = {name: value for name, value in limits.items() if value is not None}
         with self.write(run_id) as writer:
             run = writer.run

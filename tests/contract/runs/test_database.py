@@ -53,7 +53,8 @@ def test_a_migration_that_fails_half_way_leaves_nothing(url):
         for table in ("knowledge", "events", "attempts", "runs", "alembic_version"):
             db.execute(text(f"DROP TABLE {table}"))
         if engine.dialect.name == "postgresql":
-            for name in db.execute(text("SELECT proname FROM pg_proc WHERE proname LIKE 'day0%'")).scalars().all():
+            mine = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
+            for name in db.execute(text(mine)).scalars().all():
                 db.execute(text(f"DROP FUNCTION {name}"))
         db.execute(text("CREATE TABLE knowledge (x integer)"))  # in the way of the migration's last step
     with pytest.raises(Infrastructure, match="knowledge"):
@@ -102,15 +103,16 @@ TAMPERED = [
     "UPDATE runs SET created_at = 'x'",
     "UPDATE runs SET status = 'done'",
     "INSERT INTO events (run, number, at, kind, data) VALUES ('nobody', 1, '', 'x', '{}')",
-    "INSERT INTO attempts SELECT 'a', 'nobody', 9, 'x', candidate, status, 0, node, parent, proposer, action, hypothesis,"
-    " expected_gain, reason FROM attempts",
+    "INSERT INTO attempts (id, run, number, digest, candidate, status, proposer, action, hypothesis, reason)"
+    " SELECT 'a', 'nobody', 9, 'x', candidate, status, proposer, action, hypothesis, reason FROM attempts",
 ]
 
 
-@pytest.mark.parametrize("statement", TAMPERED)
-def test_the_database_refuses_what_the_rules_forbid(ledger, row, statement):
-    with pytest.raises(Conflict), writing(ledger.engine) as db:
-        db.execute(text(statement))
+def test_the_database_refuses_what_the_rules_forbid(ledger, row):
+    for statement in TAMPERED:
+        with pytest.raises(Conflict), writing(ledger.engine) as db:
+            db.execute(text(statement))
+            pytest.fail(f"taken: {statement}")
 
 
 def put(ledger, table, key, status):

@@ -304,14 +304,14 @@ def test_raw_output_must_be_stored_before_its_fact(ledger, make):
         writer.record(attempt, epoch, ArtifactKept(name="server.log", data=b"x"))
 
 
-@pytest.mark.parametrize("status", [AttemptStatus.DISCARDED, AttemptStatus.FAILED, AttemptStatus.VOID])
-def test_a_finished_attempt_takes_no_verdict(ledger, make, status):
-    run, attempt, epoch = begin(ledger, make)
-    with ledger.write(run) as writer:
-        writer.finish_attempt(attempt, epoch, status, "over")
-    for fact in (Verdict(rung=Rung.CONFIRM, passed=True), make.point(), make.started()):
-        with pytest.raises(Conflict, match=f"ended as {status}"), ledger.write(run) as writer:
-            writer.record(attempt, epoch, fact)
+def test_a_finished_attempt_takes_no_verdict(ledger, make):
+    for seed, status in enumerate((AttemptStatus.DISCARDED, AttemptStatus.FAILED, AttemptStatus.VOID)):
+        run, attempt, epoch = begin(ledger, make, seed=seed)
+        with ledger.write(run) as writer:
+            writer.finish_attempt(attempt, epoch, status, "over")
+        for fact in (Verdict(rung=Rung.CONFIRM, passed=True), make.point(), make.started()):
+            with pytest.raises(Conflict, match=f"ended as {status}"), ledger.write(run) as writer:
+                writer.record(attempt, epoch, fact)
 
 
 def test_a_kept_attempt_is_confirmed_and_replayed_but_not_judged_again(ledger, make):
@@ -359,15 +359,15 @@ def test_facts_of_engine_model_and_node_outlive_their_run(ledger, make):
 HOSTILE = ["cposix\nsystem\n(S'touch /tmp/x'\ntR.", '{"rung": "boot"}', '{"__reduce__": ["os.system", "x"]}', "", "[]"]
 
 
-@pytest.mark.parametrize("data", HOSTILE)
-def test_s10_a_row_that_someone_altered_is_named_and_nothing_runs(ledger, make, data):
-    run, attempt, epoch = begin(ledger, make)
-    with ledger.engine.begin() as db:
-        row = {"run": run, "number": 99, "at": "2026-01-01T00:00:00.000000Z", "attempt": attempt, "epoch": epoch}
-        db.execute(insert(tables.events).values(**row, kind="verdict", data=data))
-    with pytest.raises(Infrastructure, match=f"damaged at event 99 of run {run}"):
-        ledger.attempts(run)
-    assert ledger.run(run).status == RunStatus.RUNNING
+def test_s10_a_row_that_someone_altered_is_named_and_nothing_runs(ledger, make):
+    for seed, data in enumerate(HOSTILE):
+        run, attempt, epoch = begin(ledger, make, seed=seed)
+        with ledger.engine.begin() as db:
+            row = {"run": run, "number": 99, "at": "2026-01-01T00:00:00.000000Z", "attempt": attempt, "epoch": epoch}
+            db.execute(insert(tables.events).values(**row, kind="verdict", data=data))
+        with pytest.raises(Infrastructure, match=f"damaged at event 99 of run {run}"):
+            ledger.attempts(run)
+        assert ledger.run(run).status == RunStatus.RUNNING
 
 
 def test_text_that_no_database_holds_is_replaced(ledger, make):

@@ -59,9 +59,9 @@ def go(processes):
     return told
 
 
-def test_no_read_modify_write_is_lost(ledger, url, make, python):
+def test_no_read_modify_write_is_lost(ledger, home, make, python):
     run, times = ledger.submit(make.request()).run.id, 60
-    go([python(HAMMER, url, run, times) for _ in range(2)])
+    go([python(HAMMER, home, run, times) for _ in range(2)])
     found = ledger.run(run)
     assert (found.round, found.spent_node_s) == (2 * times, 2 * times)
     events = ledger.events(run)
@@ -70,14 +70,14 @@ def test_no_read_modify_write_is_lost(ledger, url, make, python):
 
 def test_s07_the_same_request_from_several_processes_is_one_run(url, make, python):
     request = json.dumps(make.request().model_dump(mode="json"))
-    told = [line.split() for line in go([python(SUBMIT, url, request) for _ in range(4)])]
+    told = [line.split() for line in go([python(SUBMIT, url, request) for _ in range(2)])]
     assert len({run for run, _ in told}) == 1
-    assert sorted(joined for _, joined in told) == ["False", "True", "True", "True"]
+    assert sorted(joined for _, joined in told) == ["False", "True"]
 
 
-def test_s09_one_controller_per_database_and_a_killed_one_frees_it(ledger, url, python):
-    mine = ControllerLock(url)
-    other = python(HOLD, url)
+def test_s09_one_controller_per_database_and_a_killed_one_frees_it(home, python):
+    mine = ControllerLock(home)
+    other = python(HOLD, home)
     assert other.stdout.readline().strip() == "True"
     assert not mine.acquire()
     assert not mine.acquire(wait_s=0.05)
@@ -88,16 +88,16 @@ def test_s09_one_controller_per_database_and_a_killed_one_frees_it(ledger, url, 
     mine.check()
     mine.release()
     mine.release()
-    again = ControllerLock(url)
+    again = ControllerLock(home)
     assert again.acquire()
     again.release()
 
 
-def test_a_controller_notices_that_its_lock_is_gone(ledger, url):
-    lock = ControllerLock(url)
+def test_a_controller_notices_that_its_lock_is_gone(home):
+    lock = ControllerLock(home)
     assert lock.acquire()
     lock.check()
-    take_away(url)
+    take_away(home)
     with pytest.raises(LostLease):
         lock.check()
     assert not lock.held
