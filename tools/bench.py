@@ -51,6 +51,8 @@ class Served(Protocol):
     def facts(self) -> BootFacts: ...
     @property
     def process(self) -> Process: ...
+    @property
+    def engine(self) -> Engine: ...
     def alive(self) -> None:
         """Raises `CandidateFailed` when the server crashed or stalled."""
         ...
@@ -77,8 +79,8 @@ class Answer(Frozen):
 class Harness:
     """A load generator that imported the benchmark client (or still does: `open` returns at once)."""
 
-    def __init__(self, sandbox: Sandbox, clock: Clock, engine: Engine) -> None:
-        self.sandbox, self.clock, self.engine = sandbox, clock, engine
+    def __init__(self, sandbox: Sandbox, clock: Clock) -> None:
+        self.sandbox, self.clock = sandbox, clock
         self.partial: RawPoint | None = None
         """What was seen of the point that an exception ended; None where none was."""
         self.import_s: float | None = None
@@ -98,7 +100,6 @@ class Harness:
         epoch: int,
         cores: tuple[int, ...],
         *,
-        engine: Engine,
         mounts: tuple[tuple[str, str], ...] = (),
     ) -> Iterator[Harness]:
         """Starts the load generator in its own sandbox; it imports its client while the server boots.
@@ -109,7 +110,7 @@ class Harness:
             role="harness", environment=environment, attempt=attempt, epoch=epoch, cores=cores, mounts=mounts
         )
         with node.open(spec) as sandbox:
-            harness = cls(sandbox, node.clock, engine)
+            harness = cls(sandbox, node.clock)
             try:
                 yield harness
             finally:
@@ -220,7 +221,7 @@ class Harness:
     def _counters(self, server: Served) -> Any:
         def read() -> Counters:
             try:
-                return self.engine.counters(server.http)
+                return server.engine.counters(server.http)
             except httpx.HTTPError:
                 return Counters()  # too busy to say, or dead: `alive` knows which
 

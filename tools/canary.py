@@ -29,7 +29,7 @@ AGREE_CHARS = 12
 AGREE_SHARE = 0.7
 REPEAT_SHARE = 0.75
 DEGENERATE = 0.2
-TASK_TOKENS, PROSE_TOKENS = 16, 48
+TASK_TOKENS, PROSE_TOKENS, PROSE_CHARS = 16, 32, 240
 LONG_NUMBER = "7341"
 
 Reference = tuple[Answer, ...]
@@ -125,8 +125,9 @@ def _task_questions(task: Sequence[TaskItem], picked: Sequence[int]) -> list[Que
 
 def _prose_questions(count: int) -> list[Question]:
     text, rng = prose(), random.Random("prose")
-    starts = [rng.randrange(len(text) - 400) for _ in range(count)]
-    return [Question(key=f"prose:{i}", prompt=text[s : s + 400], max_tokens=PROSE_TOKENS) for i, s in enumerate(starts)]
+    starts = [rng.randrange(len(text) - PROSE_CHARS) for _ in range(count)]
+    pieces = [text[start : start + PROSE_CHARS] for start in starts]
+    return [Question(key=f"prose:{i}", prompt=piece, max_tokens=PROSE_TOKENS) for i, piece in enumerate(pieces)]
 
 
 def _long_question(chars: int) -> Question:

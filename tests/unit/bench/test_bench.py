@@ -117,7 +117,7 @@ class Server:
     port, http = 3210, None
 
     def __init__(self, clock: Clock, dies_at: float = 1e9) -> None:
-        self.clock, self.dies_at, self.process = clock, dies_at, Process()
+        self.clock, self.dies_at, self.process, self.engine = clock, dies_at, Process(), Engine()
         self.facts = BootFacts(ready_s=1, version="1", model_path="/m", resolved={"disable_radix_cache": True})
 
     def alive(self) -> None:
@@ -152,17 +152,17 @@ def loadgen(after_s: float = 5.0, **changes: Any) -> Callable[[Sandbox, str, byt
 
 
 @contextmanager
-def opened(plays: Callable[[Sandbox, str, bytes], None]) -> Iterator[tuple[Harness, Node, Engine]]:
-    node, engine = Node(plays), Engine()
-    with Harness.open(node, "/env", "r.1", 2, (1,), engine=engine) as harness:  # type: ignore[arg-type]
-        yield harness, node, engine
+def opened(plays: Callable[[Sandbox, str, bytes], None]) -> Iterator[tuple[Harness, Node]]:
+    node = Node(plays)
+    with Harness.open(node, "/env", "r.1", 2, (1,)) as harness:  # type: ignore[arg-type]
+        yield harness, node
 
 
 def test_two_points_on_one_load_generator() -> None:
-    with opened(loadgen()) as (harness, node, engine):
+    with opened(loadgen()) as (harness, node):
         server = Server(node.clock)
         first = harness.run(PLAN, server)  # type: ignore[arg-type]
-        engine.busy = 5
+        server.engine.busy = 5
         second = harness.run(PLAN, server)  # type: ignore[arg-type]
         assert harness.import_s == 2.0
         assert len(first.rows) == len(second.rows) == 1 and first.chat
@@ -176,14 +176,14 @@ def test_two_points_on_one_load_generator() -> None:
 
 
 def test_samples_are_timed_from_the_window() -> None:
-    with opened(loadgen(after_s=10.0)) as (harness, node, _):
+    with opened(loadgen(after_s=10.0)) as (harness, node):
         raw = harness.run(PLAN, Server(node.clock))  # type: ignore[arg-type]
     assert len(raw.samples) >= 10
     assert raw.samples[0].at_s == pytest.approx(0.0, abs=0.3) and raw.samples[-1].at_s == pytest.approx(10.0, abs=0.01)
 
 
 def test_s31_a_server_that_dies_in_mid_point_leaves_partial_results() -> None:
-    with opened(loadgen(after_s=60)) as (harness, node, _):
+    with opened(loadgen(after_s=60)) as (harness, node):
         with pytest.raises(CandidateFailed):
             harness.run(PLAN, Server(node.clock, dies_at=6.0))  # type: ignore[arg-type]
         assert harness.partial is not None
@@ -191,7 +191,7 @@ def test_s31_a_server_that_dies_in_mid_point_leaves_partial_results() -> None:
 
 
 def test_s31_a_point_past_its_deadline_is_cut_and_others_go_on() -> None:
-    with opened(loadgen(after_s=1000)) as (harness, node, _):
+    with opened(loadgen(after_s=1000)) as (harness, node):
         server = Server(node.clock)
         raw = harness.run(PLAN, server, deadline_s=20.0)  # type: ignore[arg-type]
         assert raw.cut == "the point did not end in its time" and len(raw.rows) == 1
@@ -199,7 +199,7 @@ def test_s31_a_point_past_its_deadline_is_cut_and_others_go_on() -> None:
 
 
 def test_a_load_generator_that_ends_or_fails_is_infrastructure() -> None:
-    with opened(loadgen(after_s=1000)) as (harness, node, _):
+    with opened(loadgen(after_s=1000)) as (harness, node):
         harness.ready()
         process = node.box.spawned[0][1]
         process.exit, process.spool = Exit(1), b"ModuleNotFoundError: aiohttp\n"
@@ -211,12 +211,12 @@ def test_a_load_generator_that_ends_or_fails_is_infrastructure() -> None:
         if path.startswith("go-"):
             box.later = [(0.0, "result-1.json", b'{"number": 1, "crash": "ValueError: x"}')]
 
-    with opened(crash) as (harness, node, _), pytest.raises(Infrastructure, match="ValueError: x"):
+    with opened(crash) as (harness, node), pytest.raises(Infrastructure, match="ValueError: x"):
         harness.run(PLAN, Server(node.clock))  # type: ignore[arg-type]
 
 
 def test_s37_a_changed_harness_program_is_noticed() -> None:
-    with opened(loadgen()) as (harness, node, _):
+    with opened(loadgen()) as (harness, node):
         node.box.files["client.py"] += b"\n# faster\n"
         with pytest.raises(Infrastructure, match=r"client\.py changed"):
             harness.run(PLAN, Server(node.clock))  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ def test_questions_come_back_in_order_with_their_errors() -> None:
             answers[1] = {"key": "b", "error": "HTTP 500"}
             box.later.append((box.clock.t + 1, "answers-1.json", json.dumps({"answers": answers}).encode()))
 
-    with opened(plays) as (harness, node, _):
+    with opened(plays) as (harness, node):
         questions = [Question(key="a", prompt="12"), Question(key="b", prompt="34")]
         got = harness.ask(questions, Server(node.clock), concurrency=2)  # type: ignore[arg-type]
         assert [(a.key, a.text, a.error) for a in got] == [("a", "21", ""), ("b", "", "HTTP 500")]
