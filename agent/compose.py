@@ -67,13 +67,17 @@ def engine(name: str) -> Engine:
 
 def environments(settings: Settings) -> Environments:
     """What `day0 engine install cpu` made. Raises `UserError` where it was not run."""
-    from day0.tools.environments import find
+    from day0.tools.environments import environment_digest, find
 
     found = find(settings.home)
     if found is None:
         raise UserError("no engine is installed for this machine: run `day0 engine install cpu` first")
     return Environments(
-        engine=found.engine, engine_build=found.build, harness=found.harness, harness_build=found.harness_build
+        engine=found.engine,
+        engine_build=found.build,
+        harness=found.harness,
+        harness_build=found.harness_build,
+        digest=environment_digest,
     )
 
 
@@ -157,7 +161,7 @@ def _postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[str]]:
         yield store
 
 
-def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
+def parts(run: Run, nodes: NodePool, desk: Desk, at: Environments | None = None) -> Parts:
     """Everything one run works with. Raises `UserError` when engine or model are not here."""
     from day0.tools.hub import resolve
     from day0.tools.revision import revision_of
@@ -178,7 +182,7 @@ def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
         pump=Pump(run.id, desk.ledger, nodes, store, desk.lock, desk.listener),
         policy=chosen,
         engine=adapter,
-        environments=environments(settings),
+        environments=at or environments(settings),
         model_folder=folder,
         home=settings.home,
         node=nodes.free()[0],

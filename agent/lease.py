@@ -85,7 +85,6 @@ class Lease:
             self.attempt,
             self.epoch,
             target.harness_cores,
-            engine=inputs.engine,
             mounts=((inputs.model_folder, inputs.model_folder),),
         )
         candidate = inputs.launched(self.candidate)

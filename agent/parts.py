@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ class Environments:
     engine_build: str
     harness: str
     harness_build: str
+    digest: Callable[[str], str]
+    """of an environment's folder, as it is now"""
 
 
 @dataclass(frozen=True)

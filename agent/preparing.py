@@ -13,11 +13,9 @@ def verify(inputs: ClimbInputs, candidate: Candidate) -> None:
 
     An altered checkpoint is no fault of the candidate either: the run was asked for another revision.
     """
-    from day0.tools.environments import environment_digest
-
     at = inputs.environments
     for what, folder, wanted in (("engine", at.engine, candidate.build), ("harness", at.harness, at.harness_build)):
-        found = environment_digest(folder)
+        found = at.digest(folder)
         if found != wanted:
             raise Infrastructure(
                 f"the {what} environment {folder} changed: expected {wanted[:19]}, found {found[:19]}; "
