@@ -8,11 +8,13 @@ interrupted installation goes on where pip left off.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -97,12 +99,35 @@ Steps = Callable[[Path, Sandbox], list[tuple[str, list[str]]]]
 
 def _environment(node: Node, home: Path, name: str, steps: Steps, progress: Progress) -> None:
     folder = engines_folder(home) / name
-    wanted = environment_recipe(name)
-    if _marker(folder).get("recipe") == wanted:
+    if _marker(folder).get("recipe") == environment_recipe(name):
         progress(f"{name}: installed in {folder}")
         return
-    began = node.clock.now()
     _make_room(folder, NEEDS_BYTES[name])
+    with _alone(node, folder, progress):
+        if _marker(folder).get("recipe") != environment_recipe(name):
+            _build(node, folder, name, steps, progress)
+
+
+@contextmanager
+def _alone(node: Node, folder: Path, progress: Progress) -> Iterator[None]:
+    """Waits until no other process installs this environment; the kernel frees the lock when its holder dies."""
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+        told = False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not told:
+                    progress(f"{folder.name}: another process installs it; waiting")
+                told = True
+                node.clock.sleep(1.0)
+            else:
+                break
+        yield
+
+
+def _build(node: Node, folder: Path, name: str, steps: Steps, progress: Progress) -> None:
+    began = node.clock.now()
     (folder / MARKER).unlink(missing_ok=True)
     spec = SandboxSpec(role="job", environment="", attempt=f"install-{name}", network="registry")
     with node.open(spec) as sandbox:
@@ -115,7 +140,7 @@ def _environment(node: Node, home: Path, name: str, steps: Steps, progress: Prog
         check = [str(folder / "bin/python"), "-c", _IMPORTS[name]]
         _run(node, sandbox, check, f"{name}: imports", progress)
     marker = {
-        "recipe": wanted,
+        "recipe": environment_recipe(name),
         "digest": environment_digest(folder),
         "packages": packages(folder),
         "seconds": round(node.clock.now() - began, 1),

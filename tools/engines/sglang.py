@@ -113,12 +113,13 @@ class Sglang:
                 argv.append(f"--{name}" if value else f"--no-{name}")
             else:
                 argv += [f"--{name}", *(rules.render(value).split() if flag.many else [rules.render(value)])]
-        env = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **candidate.env}
-        return Launch(tuple(argv), env)
+        # SPT_NOENV: schedulers rename themselves, which overwrites the environment by which a process is known as ours
+        ours = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "SPT_NOENV": "1"}
+        return Launch(tuple(argv), {**ours, **candidate.env})
 
     def answers(self, http: httpx.Client, *, timeout_s: float = 60.0) -> str:
         """See the port. Eight tokens, past any end: a model that falls silent at once still answers."""
-        sampling = {"temperature": 0.0, "max_new_tokens": 8, "ignore_eos": True}
+        sampling = {"temperature": 0.0, "max_new_tokens": 8, "ignore_eos": True, "skip_special_tokens": False}
         body = {"text": "The capital of France is", "sampling_params": sampling}
         reply = http.post("/generate", json=body, timeout=timeout_s)
         reply.raise_for_status()
