@@ -10,6 +10,9 @@ from day0.sandboxes.spec import CancelToken
 SLICE_S = 0.2
 """How long anything here blocks before it looks at the cancel token."""
 
+CANCELLED_GRACE_S = 3.0
+"""Who cancels wants the node back within seconds: the grace of a stop is cut to this."""
+
 
 class WallClock:
     """Wall time that never jumps: the start is taken from the calendar, the rest from the monotonic clock."""

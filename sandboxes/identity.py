@@ -141,12 +141,13 @@ def send(known: Known, number: int) -> bool:
 def ours(processes: Mapping[int, Stat], recorded: Iterable[Known], labels: frozenset[str]) -> list[Stat]:
     """Living processes that are provably of one dead or dying tree.
 
-    Proof is one of: recorded with this start time; a member of a session that such a one is in (a session passes
-    on by fork alone, and the warden gave the tree its own); the label in its environment; a descendant of any.
-    A session number without a living recorded member proves nothing: it may have been given anew.
+    Proof is one of: recorded with this start time; a member of a session that was made by a recorded process and
+    still has a recorded member (a session passes on by fork alone); the label in its environment; a descendant of
+    any. A session number without a living recorded member proves nothing: it may have been given anew.
     """
+    recorded = frozenset(recorded)
     roots = {k.pid for k in recorded if (p := processes.get(k.pid)) is not None and p.start == k.start}
-    sessions = {processes[pid].session for pid in roots}
+    sessions = {processes[pid].session for pid in roots} & {k.pid for k in recorded}
     roots |= {p.pid for p in processes.values() if p.session in sessions}
     roots |= {p.pid for p in processes.values() if environment(p.pid).get(LABEL, "") in labels}
     found = {pid: processes[pid] for pid in roots}

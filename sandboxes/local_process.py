@@ -12,16 +12,13 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from day0.runs.errors import DiskFull, NodeLost, Timeout
+from day0.runs.errors import DiskFull, Infrastructure, NodeLost, Timeout
 from day0.sandboxes import identity, janitor, record
-from day0.sandboxes.clock import SLICE_S, WallClock
-from day0.sandboxes.identity import Known
+from day0.sandboxes.clock import CANCELLED_GRACE_S, SLICE_S, WallClock
 from day0.sandboxes.spec import Exit, Vitals
 from day0.sandboxes.spool import SpoolReader
 
 WARDEN = Path(__file__).with_name("warden_main.py")
-CANCELLED_GRACE_S = 3.0
-"""Who cancels wants the node back within seconds: the grace of a stop is cut to this."""
 SETTLE_S = 30.0
 """Beyond the grace: the warden gives up on processes that hang in the kernel after 20 s."""
 
@@ -43,6 +40,9 @@ class LocalProcess:
         self.folder, self._clock = folder, clock
         self._spool = SpoolReader(str(folder))
         self._exit: Exit | None = None
+        self._trouble: Infrastructure | None = None
+        """the disk or this machine failed: every call but `stop` raises it from then on"""
+        self._undead: list[int] = []
         self._gone = False
         self._rest = b""
         order = {"job": job, "owner": record.own(), "attempt": attempt, "sandbox": sandbox}
@@ -69,6 +69,7 @@ class LocalProcess:
     def poll(self) -> Exit | None:
         """How the program ended, or None. What it started may live on until `stop`. Raises `DiskFull`, `NodeLost`."""
         self._listen(0.0)
+        self._raise()
         return self._exit
 
     def wait(self, timeout_s: float) -> Exit:
@@ -78,6 +79,7 @@ class LocalProcess:
             self._clock.check()
             left = end - time.monotonic()
             self._listen(max(0.0, min(left, SLICE_S)))
+            self._raise()
             if self._exit is not None:
                 return self._exit
             if left <= 0:
@@ -90,6 +92,7 @@ class LocalProcess:
     def vitals(self) -> Vitals:
         """Signs of life of the tree. Raises `DiskFull`, `NodeLost`."""
         self._listen(0.0)
+        self._raise()
         table = identity.table()
         warden = table.get(self._warden.pid)
         tree = [p for p in identity.descendants(table, self._warden.pid) if p.state not in "ZX"]
@@ -108,17 +111,19 @@ class LocalProcess:
 
         Raises `NodeLost` when a process does not die.
         """
+        grace = grace_s
+        self._tell({"stop": grace_s})
+        end = time.monotonic() + grace_s + SETTLE_S
+        while not self._gone and time.monotonic() < end:
+            if grace > CANCELLED_GRACE_S and self._clock.cancel():
+                grace = CANCELLED_GRACE_S
+                self._tell({"stop": grace})
+            self._listen(SLICE_S)
         if not self._gone:
-            grace = min(grace_s, CANCELLED_GRACE_S) if self._clock.cancel() else grace_s
-            self._tell({"stop": grace})
-            end = time.monotonic() + grace + SETTLE_S
-            while not self._gone and time.monotonic() < end:
-                with contextlib.suppress(DiskFull):
-                    self._listen(SLICE_S)
-                if grace > CANCELLED_GRACE_S and self._clock.cancel():
-                    grace = CANCELLED_GRACE_S
-                    self._tell({"stop": grace})
-            self._reap()
+            self._take_over("did not answer")
+        self._reap()
+        if self._undead:
+            raise NodeLost(f"processes {self._undead} do not die: they hang in the kernel")
         return self._exit or Exit(128 + 9)
 
     def close(self) -> None:
@@ -131,6 +136,8 @@ class LocalProcess:
 
     def _tell(self, order: dict[str, Any]) -> None:
         data = memoryview(json.dumps(order).encode() + b"\n")
+        if self._gone:
+            return
         with contextlib.suppress(BrokenPipeError):  # a dead warden shows on the other pipe
             while data:
                 data = data[self._orders.write(data) :]
@@ -145,7 +152,8 @@ class LocalProcess:
             return
         data = self._events.read(65536)
         if data == b"":
-            self._lost()
+            self._take_over("was killed")
+            return
         *lines, self._rest = (self._rest + (data or b"")).split(b"\n")
         for line in lines:
             self._heard(json.loads(line))
@@ -153,31 +161,35 @@ class LocalProcess:
     def _heard(self, event: dict[str, Any]) -> None:
         if "exit" in event:
             self._exit = Exit(event["exit"], event["oom"])
+        if "full" in event:
+            self._trouble = DiskFull(f"no room for the output of a process: {event['full']}")
+        if "failed" in event:
+            self._trouble = NodeLost(f"a process could not be started: {event['failed']}")
+        if "undead" in event:
+            self._undead = event["undead"]
         if "gone" in event:
             self._gone = True
             self._exit = self._exit or Exit(event["gone"])
-        if "full" in event:
-            raise DiskFull(f"no room for the output of a process: {event['full']}")
-        if "failed" in event:
-            raise NodeLost(f"a process could not be started: {event['failed']}")
-        if event.get("undead"):
-            raise NodeLost(f"processes {event['undead']} do not die: they hang in the kernel")
 
-    def _lost(self) -> None:
-        """The warden ended without a word: somebody killed it. Its tree is stopped from here."""
+    def _raise(self) -> None:
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _take_over(self, what: str) -> None:
+        """The warden is of no use any more: its tree is stopped from here, by its record."""
         self._reap()
         self._gone = True
         if (ended := record.read_exit(str(self.folder))) is not None:
             self._exit = Exit(*ended)
         if (found := record.load(str(self.folder))) is not None:
-            janitor.kill_tree(found)
-        raise NodeLost(
-            f"the warden of a process was killed (its pid was {self._warden.pid}); what it watched is stopped"
-        )
+            _, self._undead = janitor.kill_tree(found)
+        said = (self.folder / "warden.err").read_text(errors="replace").strip().rpartition("\n")[2]
+        text = f"the warden {self._warden.pid} of a process {what}{': ' + said if said else ''}; its tree is stopped"
+        self._trouble = self._trouble or NodeLost(text)
 
     def _reap(self) -> None:
         try:
-            self._warden.wait(5.0)
+            self._warden.wait(2.0)
         except subprocess.TimeoutExpired:
-            identity.send(Known(self._warden.pid, getattr(identity.stat(self._warden.pid), "start", -1)), 9)
+            self._warden.kill()  # our own child, not reaped yet: the pid is still its
             self._warden.wait()

@@ -47,7 +47,7 @@ class LocalSandbox:
         }
         process = LocalProcess(
             folder, job, attempt=self.spec.attempt, sandbox=self._work.name, clock=self._clock,
-            warden_env=environment.base({}) | {"PATH": environment.SYSTEM_PATH},
+            warden_env={"PATH": environment.SYSTEM_PATH},
         )  # fmt: skip
         self._processes.append(process)
         return process

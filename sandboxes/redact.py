@@ -100,7 +100,10 @@ class Redactor:
 
 def _assigned(found: re.Match[str]) -> str:
     key, value = found["key"].strip("\"'"), found["value"]
-    if not looks_secret(key) or MASK in value or value.strip("\"'").lower() in {"none", "null", "true", "false", ""}:
+    bare = value.strip("\"'").lower()
+    if not looks_secret(key) or MASK in value or bare in {"none", "null", "true", "false", ""}:
         return found[0]
+    if key.lower().endswith("token") and bare.replace(".", "", 1).isdigit():
+        return found[0]  # a count
     mark = value[0] if value[0] in "\"'" else ""
     return f"{found['key']}{found['sep']}{found['scheme'] or ''}{mark}{MASK}{mark}"

@@ -37,7 +37,7 @@ class VirtualClock:
     """The machine's time, which passes when somebody waits."""
 
     def __init__(self, machine: Machine, cancel: CancelToken) -> None:
-        self._machine, self._cancel = machine, cancel
+        self._machine, self.cancel = machine, cancel
 
     def now(self) -> float:
         """Virtual seconds since the machine began."""
@@ -45,7 +45,7 @@ class VirtualClock:
 
     def check(self) -> None:
         """Raises `Cancelled` when the token says so."""
-        if self._cancel():
+        if self.cancel():
             raise Cancelled("cancelled")
 
     def sleep(self, seconds: float) -> None:
@@ -88,7 +88,7 @@ class ScriptedSandbox:
         node.machine.trees.append(tree)
         program = find(node.programs, argv) or _not_found
         own = node.machine.start(program, argv, tree, env={**self._env, **(env or {})}, folder=self._work, stdin=stdin)
-        process = VirtualProcess(node.machine, tree, own, node.clock.check)
+        process = VirtualProcess(node.machine, tree, own, node.clock.cancel)
         self._processes.append(process)
         return process
 

@@ -34,6 +34,7 @@ SCAN_S = 1.0
 FIRST_SCANS_S = 0.1
 """Look often in the first two seconds: that is when launchers fork."""
 STOP_SCAN_S = 0.02
+KILL_SCAN_S = 0.005
 UNDEAD_S = 20.0
 """A process that outlives SIGKILL this long hangs in the kernel; say so and give up."""
 PIPE = 1 << 20
@@ -225,7 +226,7 @@ class Warden:
             living = self.living()
         for process in living:
             self.signal(process, signal.SIGKILL)
-            self.next_scan = 0.0
+        self.next_scan = time.monotonic() + KILL_SCAN_S
 
     def strays(self) -> list[Stat]:
         """Processes that carry our label though they are no descendants (a foreign subreaper took them)."""

@@ -71,5 +71,7 @@ class Exchange:
         self.complete, self.dropped = whole, not whole
         if self._event is not None:
             self._event.drop()
+        if (close := getattr(self._answers, "close", None)) is not None:
+            close()
         self._ended(self)
         self.watch()

@@ -139,7 +139,9 @@ class SimProcess:
                 return True, lambda: self._body.send(None)
             case Await(start):
                 turn = self._turn
-                start(lambda result: self._resume_later(0.0, result) if self._turn == turn else None)
+                start(
+                    lambda result: self._resume_later(0.0, result) if self._turn == turn and not self._event else None
+                )
                 return True, lambda: self._body.send(None)
             case Exit(code):
                 self.end(code)

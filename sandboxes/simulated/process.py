@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from day0.runs.errors import Timeout
-from day0.sandboxes.simulated.kernel import Action
+from day0.runs.errors import Cancelled, Timeout
+from day0.sandboxes.clock import CANCELLED_GRACE_S
 from day0.sandboxes.simulated.machine import KILLED, Machine, SimProcess, Tree
-from day0.sandboxes.spec import Exit, Vitals
+from day0.sandboxes.spec import CancelToken, Exit, Vitals
 from day0.sandboxes.spool import SpoolReader
 
 
 class VirtualProcess:
     """The program of a tree, and through it the whole tree."""
 
-    def __init__(self, machine: Machine, tree: Tree, process: SimProcess, check: Action) -> None:
-        self._machine, self._tree, self._process, self._check = machine, tree, process, check
+    def __init__(self, machine: Machine, tree: Tree, process: SimProcess, cancel: CancelToken) -> None:
+        self._machine, self._tree, self._process, self._cancel = machine, tree, process, cancel
         self._spool = SpoolReader(tree.spool.folder)
+
+    def _check(self) -> None:
+        if self._cancel():
+            raise Cancelled("cancelled")
 
     def poll(self) -> Exit | None:
         """How the program itself ended, or None."""
@@ -49,7 +53,10 @@ class VirtualProcess:
         kernel, tree = self._machine.kernel, self._tree
         for process in tree.living():
             process.terminate()
-        kernel.run(kernel.now + grace_s, lambda: not tree.living(), lambda: None)
+        start, grace = kernel.now, min(grace_s, CANCELLED_GRACE_S)
+        kernel.run(start + grace, lambda: not tree.living(), lambda: None)
+        if grace < grace_s and not self._cancel():
+            kernel.run(start + grace_s, lambda: not tree.living() or self._cancel(), lambda: None)
         while living := tree.living():
             for process in living:
                 process.end(KILLED)
