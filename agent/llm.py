@@ -62,8 +62,8 @@ class Endpoint:
 class OpenAILLM:
     """One call in, one answer with usage out.
 
-    `sleep` and `clock` are wall time (seconds) and injected; `keep` gets a record of each call for the ledger. `spent` is
-    what earlier processes of the run used up of the caps.
+    `sleep` and `clock` are wall time (seconds) and injected; `keep` gets a record of each call for the ledger.
+    `spent` is what earlier processes of the run used up of the caps.
     """
 
     def __init__(
@@ -98,6 +98,12 @@ class OpenAILLM:
         self._failures, self._open_until = 0, 0.0
         self._record(asked, told, "", self._clock() - began)
         return told
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def _affordable(self) -> None:
         cap, calls = self.endpoint.usd_cap, self.endpoint.calls_cap

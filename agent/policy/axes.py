@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from day0.runs.workload import FlagValue, Objective, Target, Workload
 
 Kind = Literal["cpu", "gpu"]
+# Layout flags of a target are where the search starts; all its other flags are what nothing boots without.
+STARTING = frozenset({"tp-size", "dp-size", "pp-size", "ep-size", "attn-dp-size"})
 Helps = Literal["ttft", "tpot", "cap", "memory"]
 
 
@@ -71,7 +73,8 @@ class Option:
 
     def set_in(self, candidate: Candidate) -> bool:
         """Whether the candidate has this option already."""
-        return self.on(candidate) == candidate
+        flags = all(candidate.flags.get(name) == value for name, value in self.flags.items())
+        return flags and all(candidate.env.get(name) == value for name, value in self.env.items())
 
 
 def always(_: Site) -> str:
@@ -110,6 +113,11 @@ class Axis:
     def kin(self) -> str:
         """The family, or the axis itself where it has no kin."""
         return self.family or self.name
+
+
+def clash(one: Axis, other: Axis) -> bool:
+    """Whether adopting one may turn the other's result around; either may say so."""
+    return one.name in other.conflicts or other.name in one.conflicts
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,7 @@ def offer(axis: Axis, site: Site) -> Offer:
     usable, misfit = [], "nothing to try here"
     for option in axis.options(site):
         wrong = _misfit(option, site.engine)
-        pinned = [name for name in option.flags if name in base]
+        pinned = [name for name in option.flags if name in base and name not in STARTING]
         if wrong:
             misfit = wrong
         elif pinned:

@@ -69,10 +69,13 @@ def _topologies(site: Site) -> tuple[Option, ...]:
     for tp in (4, 2, 8, 1):
         if tp > site.gpus or site.gpus % tp or site.model.heads % tp:
             continue
+        copies = site.gpus // tp
         gain = {4: 0.30, 2: 0.25, 8: 0.05, 1: 0.15}[tp]
         if site.workload.arrival == "single_stream":
             gain = {8: 0.15, 4: 0.05, 2: -0.2, 1: -0.4}[tp]
-        options.append(Option(f"TP{tp} x DP{site.gpus // tp}", {"tp-size": tp, "dp-size": site.gpus // tp}, gain=gain))
+        options.append(
+            Option(f"TP{tp} x DP{copies}", {"tp-size": tp, "dp-size": copies if copies > 1 else None}, gain=gain)
+        )
     return tuple(options)
 
 

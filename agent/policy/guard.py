@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from day0.agent.policy import bans, fit
-from day0.agent.policy.axes import Option
+from day0.agent.policy.axes import STARTING, Option
 from day0.agent.policy.decide import cost
 from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import EngineFacts
@@ -95,7 +95,7 @@ def _allowed(action: TryCandidate, candidate: Candidate, parent: Attempt, view: 
 def _own(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
     target = view.request.target
     for name, value in target.base_flags.items():
-        if candidate.flags.get(name) != value:
+        if name not in STARTING and candidate.flags.get(name) != value:
             return f"the target {target.name} needs --{name} {value}"
     return ""
 

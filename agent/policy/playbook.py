@@ -22,7 +22,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from day0.agent.policy.actions import Finish, TryCandidate
-from day0.agent.policy.axes import Axis, Offer, Option, offers, site_of
+from day0.agent.policy.axes import Axis, Offer, Option, clash, offers, site_of
 from day0.agent.policy.base import Proposal
 from day0.agent.policy.decide import PATIENCE, fruitless, threshold
 from day0.agent.policy.guard import Check, admit, check_flags
@@ -139,7 +139,7 @@ def _opening(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
         return
     chosen: list[tuple[Axis, Option]] = []
     for one in usable:
-        conflict = any(one.axis.name in axis.conflicts or axis.name in one.axis.conflicts for axis, _ in chosen)
+        conflict = any(clash(one.axis, axis) for axis, _ in chosen)
         best = max(one.options, key=lambda o: _prior(one.axis, o))
         if one.axis.trusted and not conflict and _prior(one.axis, best) > LEAST:
             chosen.append((one.axis, best))
@@ -177,16 +177,15 @@ def _unexplored(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:
     for one in usable:
         axis = one.axis
         held = now.held(axis, one.options)
-        best = now.best(axis)
         for rank, option in enumerate(one.options):
             if option.set_in(now.leader.candidate) or now.tried(axis, option) or (held and axis.ladder):
                 continue
             prior = _prior(axis, option, rank)
             if held is not None:
-                prior -= held.gain or 0.0  # only what it may bring beyond the setting that won
-                prior *= SECOND
+                prior -= held.gain or 0.0  # only what it may bring beyond the setting that stands
+                prior *= SECOND if now.tried(axis) else 1.0
             elif now.tried(axis):
-                prior *= SECOND if best is not None else AGAIN
+                prior *= SECOND
             yield Idea(prior * _steer(axis, now), axis.name, option, axis.why)
 
 
@@ -203,7 +202,7 @@ def _together(now: Standing, usable: tuple[Offer, ...], least: float) -> Iterato
         if known is None or trial.gain > (known.gain or 0):
             small[trial.axis.name] = trial
     chosen = sorted(small.values(), key=lambda t: t.axis.name)
-    chosen = [t for t in chosen if not any(t.axis.name in c.axis.conflicts for c in chosen)]
+    chosen = [t for t in chosen if not any(clash(t.axis, c.axis) for c in chosen)]
     if len(chosen) < 2:
         return
     merged = merge(t.option for t in chosen)
@@ -218,9 +217,8 @@ def _changed_since(trial: Trial, now: Standing) -> bool:
     parent = now.view.attempt(trial.attempt.parent or "")
     if parent is None:
         return True
-    moved = {t.axis.name for t in now.trials if t.option.set_in(now.leader.candidate)} - {trial.axis.name}
-    fresh = {t.axis.name for t in now.trials if t.option.set_in(parent.candidate)}
-    return bool((moved - fresh) & trial.axis.conflicts)
+    moved = [t for t in now.trials if t.option.set_in(now.leader.candidate) and not t.option.set_in(parent.candidate)]
+    return any(t.axis.name != trial.axis.name and clash(t.axis, trial.axis) for t in moved)
 
 
 def _neighbours(now: Standing, usable: tuple[Offer, ...]) -> Iterator[Idea]:

@@ -98,13 +98,14 @@ def step(flag: str, value: object) -> Option:
 
 def _moved(attempt: Attempt, parent: Attempt, offered: Sequence[Offer]) -> tuple[Axis, Option] | None:
     """The axis and the option that lead from the parent to the attempt, where it is just one."""
+    changed = set(attempt.candidate.changed(parent.candidate))
     for one in offered:
         for option in one.options:
-            if option.on(parent.candidate) == attempt.candidate:
+            keys = {*(f"--{name}" for name in option.flags), *option.env}
+            if changed and changed <= keys and option.set_in(attempt.candidate):
                 return one.axis, option
-    changed = attempt.candidate.changed(parent.candidate)
     for one in offered:
-        if one.axis.ladder and set(changed) == {f"--{one.axis.ladder}"}:
+        if one.axis.ladder and changed == {f"--{one.axis.ladder}"}:
             value = attempt.candidate.flags.get(one.axis.ladder)
             if value is not None:
                 return one.axis, step(one.axis.ladder, value)

@@ -54,5 +54,7 @@ def line(text: str, limit: int = 200) -> str:
 
 def fence(text: str, label: str, limit: int) -> str:
     """The text as fenced data: cleaned, redacted, cut, and unable to close its own fence."""
-    body = FENCES.sub("«»", cut(redact(clean(text)), limit))
+    # a flood is cut roughly before it is cleaned, far from what is kept in the end, and exactly afterwards
+    rough = cut(text, 8 * limit + 1000)
+    body = FENCES.sub("«»", cut(redact(clean(rough)), limit))
     return f"<<<data {line(label, 80)}\n{body}\n>>>"
