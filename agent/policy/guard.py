@@ -17,6 +17,7 @@ from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.errors import Refused
 from day0.runs.schema import FINISHED, Attempt
+from day0.runs.values import FrozenMap
 
 if TYPE_CHECKING:
     from day0.agent.policy.actions import TryCandidate
@@ -56,8 +57,11 @@ def admit(action: TryCandidate, view: RunView, *, check: Check = check_flags) ->
     for test in (_allowed, _own, _new):
         if reason := test(action, candidate, parent, view):
             return Refused(reason)
+    base_env = view.request.target.base_env
+    own = FrozenMap((k, v) for k, v in candidate.env.items() if base_env.get(k) != v)
     try:
-        check(candidate, view.engine)
+        # what the target itself sets is not the candidate's doing
+        check(candidate.model_copy(update={"env": own}), view.engine)
     except Refused as refused:
         return refused
     if reason := fit.misfit(candidate, view) or _affordable(view):
@@ -70,7 +74,9 @@ def built(action: TryCandidate, parent: Attempt, facts: EngineFacts) -> Candidat
     flags: dict[str, FlagValue | None] = {}
     for name, value in action.flags.items():
         spec = facts.flag(name)
-        flags[spec.name if spec else name] = value
+        names = {spec.name, *spec.aliases} if spec else {name}
+        # builds differ in which of its names a layout flag prints first; the candidate always has day0's
+        flags[next(iter(sorted(names & STARTING)), spec.name if spec else name)] = value
     return Option("", flags, action.env).on(parent.candidate)
 
 

@@ -116,8 +116,11 @@ def _limits(attempt: Attempt, view: RunView) -> frozenset[Helps]:
     """What bounds the attempt's knee: the words of its knee and of the misses at its failing points, and its caps."""
     knee = attempt.knee(view.request.workloads[0].name)
     failing = [p for _, rung, p in attempt.points if rung == Rung.MEASURE and not p.meets_slo and not p.void]
-    words = " ".join([knee.bound_by if knee else "", *(m for p in failing for m in p.misses)]).lower()
-    found: set[Helps] = {name for name in ("ttft", "tpot") if name in words}
+    bound = knee.bound_by.lower() if knee else ""
+    words = f"{bound} {' '.join(m for p in failing for m in p.misses)}".lower()
+    # far beyond the knee everything is missed: what the crossing names comes first
+    named = bound if "ttft" in bound or "tpot" in bound else words
+    found: set[Helps] = {name for name in ("ttft", "tpot") if name in named}
     boot = view.boots.get(attempt.id)
     cap = boot.max_running_requests if boot else None
     queued = [p for p in failing if (p.queue_max or 0) > 0 and cap and (p.running_max or 0) >= 0.95 * cap]

@@ -31,6 +31,25 @@ def test_aliases_become_the_engines_own_names(make_node):
     assert dict(ask(node, {"tensor-parallel-size": 2}).flags)["tp-size"] == 2
 
 
+def test_older_builds_that_print_another_name_first_give_the_same_candidate(make_node):
+    node = make_node(target=make_node().target.model_copy(update={"server_cores": (0, 1)}))
+    older = tuple(
+        f.model_copy(update={"name": "tensor-parallel-size", "aliases": ("tp-size",)}) if f.name == "tp-size" else f
+        for f in node.engine.flags
+    )
+    node.engine = node.engine.model_copy(update={"flags": older})
+    candidate = ask(node, {"tensor-parallel-size": 2})
+    assert candidate.gpus_held == 2 and candidate == ask(node, {"tp-size": 2})
+
+
+def test_what_the_target_sets_is_not_held_against_the_candidate(make_node):
+    seen = []
+    action = TryCandidate(parent="r0.1", env={"MALLOC_TOP_PAD_": "1"}, hypothesis="h", expected_gain=0.1)
+    node = make_node()
+    assert isinstance(admit(action, node.view(), check=lambda c, f: seen.append(dict(c.env))), Candidate)
+    assert seen == [{"MALLOC_TOP_PAD_": "1"}]
+
+
 def test_an_unknown_parent_names_the_latest(make_node):
     assert "r0.1" in why(ask(make_node(), {"dtype": "float32"}, parent="r9.9"))
 
