@@ -82,13 +82,25 @@ class Playbook:
         for idea in found:
             action = action_of(idea, now.leader.id)
             candidate = admit(action, now.view, check=self.check)
-            if isinstance(candidate, Refused) or candidate.digest() in seen:
+            if isinstance(candidate, Refused) or candidate.digest() in seen or _turned_down(action, now.view):
                 continue
             seen.add(candidate.digest())
             actions.append(action)
             if len(actions) == self.batch:
                 break
         return tuple(actions)
+
+
+def _turned_down(action: TryCandidate, view: RunView) -> bool:
+    """Whether the same change of the same parent was refused before, by whatever stands behind this policy."""
+    return any(
+        answer.refused
+        and isinstance(answer.action, TryCandidate)
+        and answer.action.parent == action.parent
+        and answer.action.flags == action.flags
+        and answer.action.env == action.env
+        for answer in view.answers
+    )
 
 
 def action_of(idea: Idea, parent: str) -> TryCandidate:

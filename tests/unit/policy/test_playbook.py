@@ -5,6 +5,7 @@ import math
 import pytest
 from day0.agent.policy.actions import Finish
 from day0.agent.policy.axes import offers, site_of
+from day0.agent.policy.base import Answer
 from day0.agent.policy.controls import Default, Random
 from day0.agent.policy.playbook import Playbook, ideas
 from day0.agent.policy.trials import standing
@@ -195,6 +196,13 @@ def test_on_a_gpu_node_it_starts_with_speculation_or_topology(make_node, glm):
     node = make_node(lambda candidate: 2.0, **glm)
     action = Playbook().decide(node.view()).actions[0]
     assert action.axis == "speculation" and action.flags["max-running-requests"] > 48
+
+
+def test_what_was_refused_by_others_is_not_proposed_again(make_node):
+    node = make_node()
+    first = Playbook().decide(node.view()).actions[0]
+    node.answers = (Answer(round=1, action=first, refused=True, text="no"),)
+    assert Playbook().decide(node.view()).actions[0] != first
 
 
 def test_it_waits_for_the_baseline(make_node):
