@@ -32,8 +32,11 @@ def main() -> None:
         typer.echo(f"day0: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:  # nobody foresaw it: one sentence for the user, the rest into a file
+        from day0.agent.settings import redacted
+
         where = _keep_traceback()
-        typer.echo(f"day0: unexpected {type(error).__name__}: {error}; the traceback is in {where}", err=True)
+        said = " ".join(redacted(str(error)).split())
+        typer.echo(f"day0: unexpected {type(error).__name__}: {said}; the traceback is in {where}", err=True)
         sys.exit(3)
 
 

@@ -190,7 +190,7 @@ def compare(first: str, second: str, *, as_json: bool) -> None:
 def recipe(run_id: str, workload: str | None, output: Path | None) -> None:
     """A run's recipe, printed or written."""
     with opened() as (_, ledger):
-        found = {r.workload: r for r in ledger.recipes(run_id)}
+        found = {r.workload: r for r in ledger.recipes(ledger.run(run_id).id)}
     if not found:
         raise UserError(f"run {run_id} has no recipe (yet): `day0 show {run_id}` says where it stands")
     if workload is None and len(found) > 1:

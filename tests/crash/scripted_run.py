@@ -19,15 +19,24 @@ RULES = MeasureRules(
     point_s=8.0, min_requests=8, p95_multiples=0.0, max_points=3, max_pairs=2, stability_s=20.0, short=True
 )
 TARGET = Target(
-    name="scripted", kind="twin", accelerator="cpu", base_flags={"device": "cpu"}, server_cores=(0,), harness_cores=(1,),
-    stall_s=60.0, boot_stall_s=60.0, boot_cap_s=600.0, measure=RULES, workload="tiny",
+    name="scripted",
+    kind="twin",
+    accelerator="cpu",
+    base_flags={"device": "cpu"},
+    server_cores=(0,),
+    harness_cores=(1,),
+    stall_s=60.0,
+    boot_stall_s=60.0,
+    boot_cap_s=600.0,
+    measure=RULES,
+    workload="tiny",
 )
 WORKLOAD = Workload(
     name="tiny", input_tokens=64, output_tokens=16, prefixes=2, cached_share=0.5, slo=Slo(ttft_ms=600.0, tpot_ms=60.0)
 )
 
 
-def request(home: Path, model: str, attempts: int = 3) -> RunRequest:
+def request(home: Path, model: str, attempts: int = 1) -> RunRequest:
     return RunRequest(
         model=model,
         revision=revision_of(model, home),
@@ -36,6 +45,10 @@ def request(home: Path, model: str, attempts: int = 3) -> RunRequest:
         policy="playbook",
         max_attempts=attempts,
     )
+
+
+def unheard(run: str, attempt: str, fact: object) -> None:
+    """Nobody watches."""
 
 
 def main(home: str, model: str, run_id: str = "") -> int:
@@ -51,8 +64,7 @@ def main(home: str, model: str, run_id: str = "") -> int:
         crashpoints.reached("submitted")
     elif ledger.run(run_id).status in RUN_FINISHED:
         return 0
-    heard = lambda run, attempt, fact: None
-    Controller(settings, ledger, lock, heard, scripted.pool, scripted.parts).work(run_id)
+    Controller(settings, ledger, lock, unheard, scripted.pool, scripted.parts).work(run_id)
     return 0
 
 

@@ -1,0 +1,227 @@
+"""What a user types wrong is one sentence and exit code 2, never a traceback; what nobody foresaw is exit code 3."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Day0 = Callable[..., tuple[int, str, str]]
+
+
+def wrong(day0: Day0, *argv: str) -> str:
+    code, out, err = day0(*argv)
+    assert code == 2, (code, out, err)
+    assert "Traceback" not in out + err
+    assert out == ""
+    return err.strip()
+
+
+def sentence(text: str) -> str:
+    assert len(text.splitlines()) == 1, text
+    assert text.startswith("day0: ")
+    return text
+
+
+@pytest.mark.parametrize("name", ["no-such-folder", "x; rm -rf /", "--host", "../..", "a/b/c"])
+def test_s66_an_unknown_model_is_refused(day0: Day0, name: str) -> None:
+    wrong(day0, "run", "--", name) if name.startswith("-") else wrong(day0, "run", name)
+
+
+def test_a_folder_without_config(day0: Day0, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "config.json" in sentence(wrong(day0, "run", str(tmp_path / "empty")))
+
+
+def test_a_workload_file_that_is_not_there(day0: Day0, model: Path) -> None:
+    assert "nowhere.yaml" in sentence(wrong(day0, "run", str(model), "--workload", "nowhere.yaml"))
+
+
+def test_a_malformed_workload_names_its_line(day0: Day0, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("schema: day0/workload/v1\nname: w\ninput_tokens: many\noutput_tokens: 4\n")
+    assert "w.yaml:3" in sentence(wrong(day0, "run", str(model), "--workload", str(file)))
+
+
+def test_an_impossible_slo(day0: Day0, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    text = "schema: day0/workload/v1\nname: w\ninput_tokens: 64\noutput_tokens: 4\nslo:\n  ttft_ms: 0.01\n"
+    file.write_text(text)
+    assert "impossible" in sentence(wrong(day0, "run", str(model), "--workload", str(file)))
+    file.write_text(text.replace("0.01", "-5.0"))
+    assert "w.yaml:6" in sentence(wrong(day0, "run", str(model), "--workload", str(file)))
+
+
+def test_a_workload_longer_than_the_model(day0: Day0, model: Path) -> None:
+    assert "context" in sentence(wrong(day0, "run", str(model), "--workload", "agentic-20k1k"))
+
+
+@pytest.mark.parametrize("hours", ["-1", "0", "nan", "inf"])
+def test_a_budget_that_allows_nothing(day0: Day0, model: Path, hours: str) -> None:
+    assert "budget" in sentence(wrong(day0, "run", str(model), "--budget-hours", hours))
+
+
+def test_an_unknown_target_names_those_there_are(day0: Day0, model: Path) -> None:
+    assert "cpu-quick" in sentence(wrong(day0, "run", str(model), "--target", "mi999"))
+
+
+def test_a_target_that_cannot_be_reached(day0: Day0, model: Path) -> None:
+    assert "mi355x" in sentence(wrong(day0, "run", str(model), "--target", "mi355x"))
+
+
+def test_an_unknown_policy(day0: Day0, model: Path) -> None:
+    assert "playbook" in sentence(wrong(day0, "run", str(model), "--policy", "magic"))
+
+
+def test_the_llm_policy_without_an_llm(day0: Day0, model: Path) -> None:
+    assert "DAY0_LLM_BASE_URL" in sentence(wrong(day0, "run", str(model), "--policy", "llm"))
+
+
+def test_a_run_without_an_engine_says_how_to_install_one_and_queues_nothing(day0: Day0, model: Path) -> None:
+    assert "day0 engine install cpu" in sentence(wrong(day0, "run", str(model)))
+    assert json.loads(day0("queue", "--json")[1]) == []
+
+
+def test_an_unknown_run_names_the_nearest(day0: Day0, model: Path) -> None:
+    code, out, err = day0("submit", str(model), "--json")
+    assert code == 0, err
+    known = json.loads(out)["run"]
+    near = known[:-1] + "9"
+    for command in ("show", "attempts", "cancel", "recipe", "resume"):
+        assert known in sentence(wrong(day0, command, near)), command
+
+
+def test_s07_the_same_request_joins(day0: Day0, model: Path) -> None:
+    first = json.loads(day0("submit", str(model), "--json")[1])
+    second = json.loads(day0("submit", str(model), "--json", "--budget-hours", "3")[1])
+    assert second["run"] == first["run"]
+    assert second["joined"]
+    assert not first["joined"]
+    rows = json.loads(day0("queue", "--json")[1])
+    assert [r["run"] for r in rows] == [first["run"]]
+    assert rows[0]["status"] == "queued"
+
+
+def test_cancel_of_a_queued_run(day0: Day0, model: Path) -> None:
+    run = json.loads(day0("submit", str(model), "--json")[1])["run"]
+    assert day0("cancel", run)[0] == 0
+    assert json.loads(day0("show", run, "--json")[1])["status"] == "cancelled"
+    assert "ended already" in day0("cancel", run)[1]
+
+
+def test_show_has_stable_keys(day0: Day0, model: Path) -> None:
+    run = json.loads(day0("submit", str(model), "--json")[1])["run"]
+    told = json.loads(day0("show", run, "--json")[1])
+    assert {"run", "status", "winners", "attempts", "refused", "orchestration", "search_ended", "reason"} <= set(told)
+    assert json.loads(day0("show", run, "--json", "--canonical")[1])["run"]["status"] == "queued"
+    assert "--json" in sentence(wrong(day0, "show", run, "--canonical"))
+
+
+def test_a_log_that_is_not_there(day0: Day0, model: Path) -> None:
+    run = json.loads(day0("submit", str(model), "--json")[1])["run"]
+    assert f"{run}.1" in sentence(wrong(day0, "log", f"{run}.1"))
+
+
+def test_diagnose_reads_a_log_and_exits_0_for_unknown(day0: Day0, tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    file.write_text("nothing to see\n")
+    code, out, _ = day0("diagnose", str(file), "--json")
+    assert code == 0
+    assert json.loads(out)["failure"] == "unknown"
+    assert "can't be read" in sentence(wrong(day0, "diagnose", str(tmp_path / "none.log")))
+
+
+def test_a_recipe_that_is_none(day0: Day0, tmp_path: Path) -> None:
+    assert "none.yaml" in sentence(wrong(day0, "replay", "none.yaml"))
+    (tmp_path / "r.yaml").write_text("schema: day0/recipe/v1\nreplay: 3\n")
+    assert "r.yaml:" in sentence(wrong(day0, "replay", "r.yaml"))
+
+
+def test_a_wrong_setting_names_its_key(day0: Day0, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text("budget_hours = -3\n")
+    assert "budget_hours" in sentence(wrong(day0, "queue"))
+    (home / "config.toml").write_text("colour = 'blue'\n")
+    assert "colour" in sentence(wrong(day0, "queue"))
+    (home / "config.toml").write_text("= broken\n")
+    assert "config.toml" in sentence(wrong(day0, "queue"))
+
+
+def test_what_nobody_foresaw_is_one_sentence_and_a_file(
+    day0: Day0, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAY0_LLM_API_KEY", "s3cret-value-of-a-key")
+
+    def surprise(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("s3cret-value-of-a-key has leaked into a message")
+
+    monkeypatch.setattr("day0.agent.looking.queue", surprise)
+    code, out, err = day0("queue")
+    assert (code, out) == (3, "")
+    assert len(err.splitlines()) == 1
+    assert "ZeroDivisionError" in err
+    (file,) = (home / "logs").iterdir()
+    assert "Traceback" in file.read_text()
+    assert "s3cret" not in file.read_text() + err
+
+
+def test_usage_errors_are_exit_2(day0: Day0) -> None:
+    assert day0("run")[0] == 2
+    assert day0("show", "r1", "--nonsense")[0] == 2
+    assert day0("no-such-command")[0] == 2
+
+
+def test_help_and_the_module_form() -> None:
+    argv = [sys.executable, "-m", "day0.agent", "--help"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0
+    for command in (
+        "run",
+        "submit",
+        "queue",
+        "resume",
+        "cancel",
+        "retry",
+        "show",
+        "attempts",
+        "log",
+        "compare",
+        "recipe",
+    ):
+        assert command in done.stdout
+    for command in ("replay", "diagnose", "engine", "doctor", "gc"):
+        assert command in done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['day0', '--help']\nfrom day0.agent.cli import main\n"
+        "try:\n main()\nexcept SystemExit: pass\n"
+        "heavy = {'sqlalchemy', 'langgraph', 'openai', 'numpy', 'scipy', 'huggingface_hub', 'docker', 'git',"
+        " 'pydantic', 'httpx', 'yaml', 'zstandard'}\nprint(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stderr.strip() == "[]"
+
+
+def test_doctor_says_what_is_missing(day0: Day0) -> None:
+    code, out, _ = day0("doctor", "--json")
+    found = {c["name"]: c for c in json.loads(out)}
+    assert code == 3
+    assert not found["engine"]["ok"]
+    assert found["engine"]["advice"] == "day0 engine install cpu"
+    assert found["Python"]["ok"]
+
+
+def test_gc_keeps_what_is_young(day0: Day0) -> None:
+    code, out, err = day0("gc")
+    assert code == 0, err
+    assert "removed 0 artifacts" in out
+
+
+def test_engine_list_of_nothing(day0: Day0) -> None:
+    code, out, _ = day0("engine", "list", "--json")
+    assert (code, json.loads(out)) == (0, [])
+    assert "cpu" in sentence(wrong(day0, "engine", "install", "tpu"))
