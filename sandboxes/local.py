@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,12 +26,24 @@ from day0.sandboxes.spool import FULL
 
 
 class LocalNode:
-    """Node `name` under the folder `root`; `env_allow` adds names to the environment allow-list."""
+    """Node `name` under the folder `root`.
 
-    def __init__(self, name: str, root: Path, *, cancel: CancelToken, env_allow: Iterable[str] = ()) -> None:
+    `env_allow` adds names to the environment allow-list; `offline` tells whether a job can be cut off from the
+    network here.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        *,
+        cancel: CancelToken,
+        env_allow: Iterable[str] = (),
+        offline: Callable[[], bool] = grants_network_namespace,
+    ) -> None:
         self.name, self.root = name, root.absolute() / name
         self.clock = WallClock(cancel)
-        self._env_allow = tuple(env_allow)
+        self._env_allow, self._offline = tuple(env_allow), offline
         self._sandboxes, self._wardens = self.root / "sandboxes", self.root / "wardens"
         self._caches = root.absolute() / "caches"
         for folder in (self._sandboxes, self._wardens):
@@ -82,7 +94,7 @@ class LocalNode:
             raise Infrastructure(f"the environment {spec.environment} is not installed on this node")
         if missing := set(spec.cores) - os.sched_getaffinity(0):
             raise Infrastructure(f"this machine offers no cores {sorted(missing)}")
-        if spec.role == "job" and spec.network == "none" and not grants_network_namespace():
+        if spec.role == "job" and spec.network == "none" and not self._offline():
             raise Infrastructure(
                 "this system grants no network namespace, so nothing can run here without network: "
                 "allow unprivileged user namespaces (sysctl user.max_user_namespaces) or use Docker"
