@@ -153,7 +153,7 @@ CPU_AXES: tuple[Axis, ...] = (
             Option("torch.compile", {"enable-torch-compile": True}),
             Option("torch.compile for small batches", {"enable-torch-compile": True, "torch-compile-max-bs": 4}),
         ),
-        0.04,
+        0.02,
         "fused element-wise work saves Python and memory traffic in each step",
         MEASURED + ": no difference at 16 clients",
         why_not=_compiler,
