@@ -23,6 +23,9 @@ from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
 
+PAIRS_APART = 100
+"""pairs are numbered per attempt: those of its second workload begin at 101"""
+
 
 def confirm_all(parts: Parts, run_id: str) -> None:
     """For each workload: the best candidate against the incumbent, then the next best, until one is confirmed."""
@@ -82,7 +85,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
         pairs = _pairs(parts, challenger, workload)
         comparison = _compare(parts, run, challenger, base, pairs) if pairs else None
         if not confirm.enough(pairs, comparison, rules.max_pairs):
-            number = len(pairs) + 1
+            number = PAIRS_APART * run.request.workloads.index(workload) + len(pairs) + 1
             perform = partial(
                 confirm.pair, challenger=challenger, incumbent=base, number=number, workload=workload,
                 inputs=climb_inputs(parts, run, challenger),

@@ -17,20 +17,21 @@ LEAST_HALF_WIDTH = 0.05
 
 
 def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoint], noise: float) -> tuple[Figure, ...]:
-    """Knee (mean over all boots of the candidate), and what the node gave at the highest rate that passed first.
+    """The knee, and what the node gave at the highest rate that passed in `measure`. Throughputs are per node.
 
-    `knees` are those of every boot, `measure`'s first; `points` those of that boot. Throughputs are per node.
+    `knees` are those of every boot, `measure`'s first; `points` those of that boot. The confirming boots looked
+    closely at a known knee, so they set it where there are any. Its range is what their brackets enclose, widened by
+    the noise: a replay is another bracket.
     """
-    first = knees[0]
+    first, narrow = knees[0], knees[1:] or knees
     label = "short" if first.short else ""
-    mean = sum(k.rate_rps for k in knees) / len(knees)
+    mean = sum(k.rate_rps for k in narrow) / len(narrow)
     half = max(LEAST_HALF_WIDTH, SIGMAS * noise)
-    low, high = (
-        min(mean, *(k.rate_rps for k in knees)) * (1 - half),
-        max(mean, *(k.rate_rps for k in knees)) * (1 + half),
-    )
+    low = min(k.passed_rps for k in narrow) * (1 - half)
+    above = [k.failed_rps for k in narrow if k.failed_rps is not None]
+    high = _r(max(above) * (1 + half)) if len(above) == len(narrow) else None
     out = [
-        Figure(name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=_r(high), label=label),
+        Figure(name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=high, label=label),
         Figure(name=RATE, unit="requests/s", value=first.passed_rps, label=label),
     ]
     seen = at_rate(points, first.passed_rps, workload)
