@@ -17,6 +17,7 @@ from typing import Any
 from day0.runs.errors import Conflict, DiskFull, Infrastructure, UserError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 HEAD = "0001"
 """Revision of the newest migration; known without loading Alembic, which costs 0.3 s."""
@@ -34,7 +35,7 @@ def parse_url(url: str) -> URL:
     """The URL with its driver. Raises `UserError`: not a URL, another database, SQLite without a file."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise UserError("the database URL must look like sqlite:///FILE or postgresql://USER@HOST/NAME") from None
     backend = parsed.get_backend_name()
     if backend == "postgresql":
@@ -111,18 +112,28 @@ def _sqlite(url: URL) -> Engine:
     engine = create_engine(url.set(database=str(path)), connect_args={"timeout": BUSY_S})
 
     @event.listens_for(engine, "connect")
-    def connect(raw: sqlite3.Connection, _: object) -> None:
+    def connect(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         raw.isolation_level = None
         raw.execute("PRAGMA foreign_keys=ON")
         raw.execute("PRAGMA synchronous=FULL")  # the ledger is the only truth: a commit survives a power cut
         _wal(raw)
+        record.info["file"] = path.stat().st_ino
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         write = connection.get_execution_options().get("day0_write", False)
+        if write and connection.info["file"] != _inode(path):  # SQLite itself would go on writing into the void
+            raise Infrastructure(f"the ledger {path} was deleted or replaced while it was open")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
     return engine
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _wal(raw: sqlite3.Connection) -> None:

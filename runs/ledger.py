@@ -51,7 +51,7 @@ class Ledger(Reads):
     def submit(self, request: RunRequest, *, again: bool = False) -> Submitted:
         """A new run; or the active one of the same key, joined (S07); or, without `again`, its finished one."""
         key, r = request.key(), tables.runs
-        with writing(self._engine) as db:
+        with self._one_writer() as db:
             if self._engine.dialect.name == "postgresql":
                 db.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
             newest = db.execute(
@@ -117,11 +117,17 @@ class Ledger(Reads):
 
         Raises `UserError` (unknown run) and `Conflict` (what the rules forbid; a second transaction of this thread).
         """
+        with self._one_writer() as db:
+            yield Writer(db, self._run_row(db, run_id, lock=True), self._now)
+
+    @contextmanager
+    def _one_writer(self) -> Iterator[Connection]:
+        """A second transaction of the same thread would wait for the first one for ever."""
         if getattr(self._thread, "writing", False):
             raise Conflict("this thread is already writing: one transaction per step")
         self._thread.writing = True
         try:
             with writing(self._engine) as db:
-                yield Writer(db, self._run_row(db, run_id, lock=True), self._now)
+                yield db
         finally:
             self._thread.writing = False

@@ -35,6 +35,11 @@ def key_of(attempt: str, fact: Fact) -> str | None:
             return None
 
 
+def key_of_boot(attempt: str, boot: int) -> str:
+    """The key of a boot's start."""
+    return f"boot_started:{attempt}:{boot}"
+
+
 def admissible(status: AttemptStatus, fact: Fact) -> str:
     """Why an attempt in this state does not take the fact; "" when it does.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from day0.runs.candidate import Candidate
@@ -16,6 +17,7 @@ from day0.runs.values import Frozen, canonical_json
 from pydantic import TypeAdapter, ValidationError
 
 F = TypeVar("F", bound=Frozen)
+S = TypeVar("S", bound=StrEnum)
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 BOOTS = ("boot_started", "boot_ready", "boot_ended")
@@ -51,6 +53,14 @@ def read_object(data: str, where: str) -> dict[str, Any]:
         return _OBJECT.validate_python(json.loads(data))
     except ValueError as error:
         raise Infrastructure(f"the ledger is damaged at {where}: {str(error).splitlines()[0]}") from None
+
+
+def status_of(statuses: type[S], value: str, where: str) -> S:
+    """A status column. Raises `Infrastructure` that names the damaged row."""
+    try:
+        return statuses(value)
+    except ValueError:
+        raise Infrastructure(f"the ledger is damaged at {where}: no such status `{value}`") from None
 
 
 def _why(error: ValidationError) -> str:
@@ -166,8 +176,17 @@ def boots_of(rows: Iterable[Row]) -> tuple[Boot, ...]:
             }
         elif row.kind == "boot_ready":
             ready = read(BootReady, row.data, where)
-            started[row.attempt, ready.boot]["facts"] = ready.facts
+            _begun(started, row, ready.boot)["facts"] = ready.facts
         else:
             ended = read(BootEnded, row.data, where)
-            started[row.attempt, ended.boot]["ended"] = ended
+            _begun(started, row, ended.boot)["ended"] = ended
     return tuple(Boot(**boot) for boot in started.values())
+
+
+def _begun(started: Mapping[tuple[str, int], dict[str, Any]], row: Row, boot: int) -> dict[str, Any]:
+    try:
+        return started[row.attempt, boot]
+    except KeyError:
+        raise Infrastructure(
+            f"the ledger is damaged at event {row.number} of run {row.run}: no start of boot {boot}"
+        ) from None

@@ -116,3 +116,7 @@ class Story:
         if earlier is not None and earlier != to_json(data):
             raise Conflict(f"{key} is already in the ledger with another content")
         return earlier is not None
+
+    def _has(self, key: str) -> bool:
+        e = tables.events
+        return self._db.execute(select(e.c.number).where(e.c.run == self._id, e.c.key == key)).scalar() is not None

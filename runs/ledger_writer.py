@@ -10,9 +10,9 @@ from day0.runs import tables
 from day0.runs.candidate import Candidate
 from day0.runs.database import Row
 from day0.runs.errors import Conflict
-from day0.runs.facts import BootEnded, Fact
-from day0.runs.ledger_facts import admissible, key_of
-from day0.runs.ledger_rows import BOOTS, attempts_of, boots_of, plain, run_of, stamp, to_json
+from day0.runs.facts import BootEnded, BootReady, Fact
+from day0.runs.ledger_facts import admissible, key_of, key_of_boot
+from day0.runs.ledger_rows import BOOTS, attempts_of, boots_of, plain, run_of, stamp, status_of, to_json
 from day0.runs.ledger_story import Story
 from day0.runs.schema import (
     ATTEMPT_MOVES,
@@ -37,7 +37,7 @@ class Writer(Story):
 
     def __init__(self, connection: Connection, row: Row, now: Callable[[], datetime]) -> None:
         super().__init__(connection, str(row.id), now)
-        self._status = RunStatus(row.status)
+        self._status = status_of(RunStatus, row.status, f"run {row.id}")
 
     @property
     def run(self) -> Run:
@@ -199,9 +199,13 @@ class Writer(Story):
             raise Conflict(f"run {self._id} has no attempt {attempt_id}")
         return row
 
+    @staticmethod
+    def _state(row: Row) -> AttemptStatus:
+        return status_of(AttemptStatus, row.status, f"attempt {row.id}")
+
     def _move(self, attempt_id: str, to: AttemptStatus, change: Mapping[str, Any]) -> Row:
         row = self._attempt(attempt_id)
-        if to not in ATTEMPT_MOVES.get(AttemptStatus(row.status), frozenset()):
+        if to not in ATTEMPT_MOVES.get(self._state(row), frozenset()):
             raise Conflict(f"attempt {attempt_id} can't go from {row.status} to {to}")
         a = tables.attempts
         self._db.execute(update(a).where(a.c.id == attempt_id).values(status=to, **change))
@@ -223,9 +227,11 @@ class Writer(Story):
         key = key_of(attempt_id, fact)
         if key is not None and self._stands(key, fact):
             return True
-        refused = admissible(AttemptStatus(row.status), fact)
+        refused = admissible(self._state(row), fact)
         if refused:
             raise Conflict(f"attempt {attempt_id}: {refused}")
+        if isinstance(fact, (BootReady, BootEnded)) and not self._has(key_of_boot(attempt_id, fact.boot)):
+            raise Conflict(f"attempt {attempt_id}: boot {fact.boot} was never started")
         self._append(fact.kind, fact, attempt=attempt_id, epoch=epoch, node_s=node_s, key=key)
         return True
 

@@ -67,17 +67,23 @@ def test_a_migration_that_fails_half_way_leaves_nothing(url):
     engine.dispose()
 
 
-def test_sqlite_is_set_up_for_concurrent_writers(url):
-    engine = open_engine(url)
-    if engine.dialect.name != "sqlite":
-        engine.dispose()
-        pytest.skip("PostgreSQL has no pragmas")
+def test_sqlite_is_set_up_for_concurrent_writers(tmp_path):
+    engine = open_engine(f"sqlite:///{tmp_path}/ledger.db")
     with engine.connect() as db:
         found = {name: db.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "foreign_keys")}
         found["busy_timeout"] = db.execute(text("PRAGMA busy_timeout")).scalar()
         found["synchronous"] = db.execute(text("PRAGMA synchronous")).scalar()
     assert found == {"journal_mode": "wal", "foreign_keys": 1, "busy_timeout": 30000, "synchronous": 2}
     engine.dispose()
+
+
+def test_a_sqlite_file_that_was_deleted_takes_no_more_writes(make, tmp_path):
+    ledger = Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    run = ledger.submit(make.request()).run.id
+    (tmp_path / "ledger.db").rename(tmp_path / "moved.db")
+    with pytest.raises(Infrastructure, match="deleted or replaced"), ledger.write(run) as writer:
+        writer.spend(1)
+    ledger.close()
 
 
 @pytest.fixture

@@ -213,6 +213,8 @@ def test_a_thread_has_one_transaction_at_a_time(ledger, make):
         writer.spend(1)
         with pytest.raises(Conflict, match="already writing"), ledger.write(run):
             pass
+        with pytest.raises(Conflict, match="already writing"):
+            ledger.submit(make.request(seed=9))
     assert ledger.run(run).spent_node_s == 1
 
 
@@ -368,6 +370,24 @@ def test_s10_a_row_that_someone_altered_is_named_and_nothing_runs(ledger, make):
         with pytest.raises(Infrastructure, match=f"damaged at event 99 of run {run}"):
             ledger.attempts(run)
         assert ledger.run(run).status == RunStatus.RUNNING
+
+
+def test_s10_a_status_that_is_none_is_named(ledger, make):
+    run, *_ = begin(ledger, make)
+    with ledger.engine.begin() as db:
+        copy = dict(db.execute(tables.runs.select()).mappings().one()) | {"id": "r0-1", "key": "k", "status": "weird"}
+        db.execute(insert(tables.runs).values(**copy))
+    with pytest.raises(Infrastructure, match="damaged at run r0-1"):
+        ledger.run("r0-1")
+    with pytest.raises(Infrastructure, match=r"damaged at run r0-1.*weird"), ledger.write("r0-1"):
+        pass
+    assert ledger.run(run).status == RunStatus.RUNNING
+
+
+def test_a_boot_ends_only_after_it_began(ledger, make):
+    run, attempt, epoch = begin(ledger, make)
+    with pytest.raises(Conflict, match="boot 1 was never started"), ledger.write(run) as writer:
+        writer.record(attempt, epoch, make.ended())
 
 
 def test_text_that_no_database_holds_is_replaced(ledger, make):
