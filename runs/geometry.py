@@ -26,6 +26,7 @@ EXPERT_BYTES: dict[Precision, float] = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.53125,
 SHARED_BYTES: dict[Precision, float] = {"bf16": 2.0, "fp8": 1.0, "fp4": 1.25, "int4": 2.0}
 """Bytes per weight outside the routed experts: published FP4 checkpoints leave attention in FP8 or BF16."""
 
+
 class AttentionGroup(Frozen):
     """Layers that attend alike. Positions are tokens of the context; `element` is one cached number.
 
@@ -42,7 +43,9 @@ class AttentionGroup(Frozen):
     topk: int | None = None
     index: float = 0.0
     pair: float = Field(description="multiply-adds per query token and key: heads x (key width + value width)")
-    absorbed: float | None = Field(default=None, description="`pair` while decoding, where a latent cache is read as is")
+    absorbed: float | None = Field(
+        default=None, description="`pair` while decoding, where a latent cache is read as is"
+    )
     index_pair: float = 0.0
     state_bytes: float = Field(default=0.0, description="recurrent state per request and layer (linear attention)")
 
@@ -92,7 +95,8 @@ class Geometry(Frozen):
 
 def experts_touched(experts: Number, per_token: Number, tokens: Number) -> Number:
     """Expected distinct experts of a layer hit by `tokens` tokens that choose evenly: E (1 - (1 - k/E)^n)."""
-    return experts * (1.0 - (1.0 - per_token / experts) ** tokens)
+    missed: Number = (1.0 - per_token / experts) ** tokens
+    return experts * (1.0 - missed)
 
 
 def weight_bytes(geometry: Geometry, precision: Precision) -> float:
@@ -115,8 +119,9 @@ def weight_bytes_per_gpu(geometry: Geometry, precision: Precision, tp: int, atte
 
 def kv_bytes_per_token(geometry: Geometry, element_bytes: float = 1.0) -> float:
     """Bytes that one token of context occupies in a whole, unsharded cache."""
-    return sum(g.layers * (g.elements * g.stored * element_bytes + index_bytes(g)) for g in geometry.groups
-               if g.window is None)
+    return sum(
+        g.layers * (g.elements * g.stored * element_bytes + index_bytes(g)) for g in geometry.groups if g.window is None
+    )
 
 
 def kv_element_bytes(geometry: Geometry, precision: Precision, engine: str) -> float:

@@ -11,7 +11,7 @@ from day0.tools.forecast import steptime
 from day0.tools.forecast.coefficients import Coefficients, shipped
 from day0.tools.forecast.point import Point, columns, running_cap
 from day0.tools.forecast.stacks import layout
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class Estimate(Frozen):
 class Anchor(Frozen):
     """A measured point: tokens/s per accelerator, of the kind that `total` says (input + output, or output only)."""
 
-    model_config = {"arbitrary_types_allowed": True, "frozen": True}
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     point: Point
     tok_s_per_gpu: float = Field(gt=0)
@@ -79,7 +79,7 @@ class Forecaster:
             out.append(self._estimate(point, rate, found, i, float(shift[i]), spread[i]))
         return tuple(out)
 
-    def _estimate(
+    def _estimate(  # noqa: PLR0917
         self, point: Point, rate: float, found: steptime.Result, i: int, shift: float, spread: float | None
     ) -> Estimate:
         cap, why = running_cap(point)

@@ -55,7 +55,9 @@ def document(coefficients: Coefficients) -> str:
     for part in ("zero_shot", "intervals"):
         data[part] = {k: _short(v) for k, v in data[part].items()}
     data["level_spread"] = _short(data["level_spread"])
-    head = "# Written by `python -m day0.tools.forecast.fit`; values in their own units, see priors.yaml for meanings.\n"
+    head = (
+        "# Written by `python -m day0.tools.forecast.fit`; values in their own units, see priors.yaml for meanings.\n"
+    )
     return head + yaml.safe_dump({"schema": "day0/forecast/v1", **data}, sort_keys=False, width=110)
 
 

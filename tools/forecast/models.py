@@ -48,7 +48,7 @@ def _whole(name: str, entry: Mapping[str, Any], table: Table) -> dict[str, Any]:
 
 
 def _build(name: str, e: Mapping[str, Any]) -> Geometry:
-    layers, hidden, vocab = int(e["layers"]), int(e["hidden"]), int(e["vocab"] if "vocab" in e else 128_000)
+    layers, hidden, vocab = int(e["layers"]), int(e["hidden"]), int(e.get("vocab", 128_000))
     experts, topk = int(e.get("experts", 0)), int(e.get("topk", 0))
     moe_layers = layers - int(e.get("dense_layers", 0)) if experts else 0
     groups = attention_groups(e)

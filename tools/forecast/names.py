@@ -37,3 +37,11 @@ class Names:
         if key not in self._built:
             self._built[key] = geometry(key, self._table[key], self._table)
         return self._built[key], str(self._table[key].get("family", key))
+
+    def architecture(self, name: str) -> str:
+        """The serving class that a known model's configuration names; empty where the table does not say."""
+        key = self._names.get(name.strip().lower(), "")
+        entry: Mapping[str, Any] = self._table.get(key, {})
+        while entry and "class" not in entry and entry.get("same_as") in self._table:
+            entry = self._table[str(entry["same_as"])]
+        return str(entry.get("class", ""))

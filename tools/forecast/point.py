@@ -38,10 +38,10 @@ SESSION_HIT = 0.95
 class Point:
     """A layout of one model on one node, and the load on it.
 
-    `concurrency` is the number of clients over all replicas (closed), the batch (static), or None under open load
-    with `rate_rps`. `input_tokens` and `output_tokens` are means per request, `cached` the share of the input found
-    in the prefix cache (None = unknown, from sessions and memory), `offload` a second cache in host memory. `age` is how much older than the newest known stack the
-    software is, in years.
+    `concurrency` is the number of clients over all replicas (closed), the batch (static), or None under open load with
+    `rate_rps`. `input_tokens` and `output_tokens` are means per request, `cached` the share of the input found in the
+    prefix cache (None = unknown, from sessions and memory), `offload` a second cache in host memory. `age` is how much
+    older than the newest known stack the software is, in years.
     """
 
     geometry: Geometry

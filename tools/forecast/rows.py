@@ -62,7 +62,7 @@ def point_of(row: Row, names: Names) -> Point:
     geometry, family = names.find(str(row.get("model") or ""))
     precision = str(row.get("precision") or "").strip().lower()
     if precision not in PRECISIONS:
-        raise Skip(f"precision is unknown: {precision!r}")
+        raise Skip(f"precision is unknown: {precision[:40]!r}" if precision else "precision is empty")
     spec = str(row.get("spec") or "none").strip().lower()
     if spec == "?":
         raise Skip("spec is unknown: '?'")

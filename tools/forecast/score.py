@@ -108,7 +108,15 @@ def ranking_losses(rows: Sequence[Measured], errors: Array, *, same_precision: b
     for i, m in enumerate(rows):
         p = m.point
         if not p.agentic:
-            key = (p.family, p.hardware.name, p.engine, m.row.get("isl"), m.row.get("osl"), p.concurrency, m.kind)
+            key: tuple[object, ...] = (
+                p.family,
+                p.hardware.name,
+                p.engine,
+                m.row.get("isl"),
+                m.row.get("osl"),
+                p.concurrency,
+                m.kind,
+            )
             groups[(*key, p.precision) if same_precision else key].append(i)
     out = []
     for key, members in groups.items():
