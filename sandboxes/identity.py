@@ -3,7 +3,7 @@
 A pid alone proves nothing. A process is named by (pid, start time in clock ticks), valid for one boot ID and one
 pid namespace. The environment is a further sign but never the only one: `setproctitle`, which SGLang's
 schedulers call, overwrites the memory that /proc/PID/environ shows (tried: the whole area reads as zeros), so the
-warden also records every descendant it sees and the session that it made.
+warden also records every descendant it sees, the session that it made and the pipe that the output goes into.
 
 Standard library only: the warden runs this without site-packages.
 """
@@ -13,9 +13,10 @@ Standard library only: the warden runs this without site-packages.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 LABEL = "DAY0_PROCESS"
@@ -138,18 +139,40 @@ def send(known: Known, number: int) -> bool:
     return True
 
 
-def ours(processes: Mapping[int, Stat], recorded: Iterable[Known], labels: frozenset[str]) -> list[Stat]:
+def streams(pid: int) -> frozenset[str]:
+    """What a process' output and error streams are, e.g. `pipe:[123]`; those that can't be read are left out."""
+    found = set()
+    for fd in (1, 2):
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return frozenset(found)
+
+
+class Proof(NamedTuple):
+    """What proves that a process belongs to a tree. `pipe` is the name of the output pipe that only it inherits."""
+
+    recorded: frozenset[Known]
+    label: str
+    pipe: str = ""
+
+
+def ours(processes: Mapping[int, Stat], proof: Proof) -> list[Stat]:
     """Living processes that are provably of one dead or dying tree.
 
     Proof is one of: recorded with this start time; a member of a session that was made by a recorded process and
-    still has a recorded member (a session passes on by fork alone); the label in its environment; a descendant of
-    any. A session number without a living recorded member proves nothing: it may have been given anew.
+    still has a recorded member (a session passes on by fork alone); the label in its environment; the tree's
+    output pipe as its own stream; a descendant of any. A session number without a living recorded member proves
+    nothing: it may have been given anew.
     """
-    recorded = frozenset(recorded)
-    roots = {k.pid for k in recorded if (p := processes.get(k.pid)) is not None and p.start == k.start}
-    sessions = {processes[pid].session for pid in roots} & {k.pid for k in recorded}
-    roots |= {p.pid for p in processes.values() if p.session in sessions}
-    roots |= {p.pid for p in processes.values() if environment(p.pid).get(LABEL, "") in labels}
+    roots = {k.pid for k in proof.recorded if (p := processes.get(k.pid)) is not None and p.start == k.start}
+    sessions = {processes[pid].session for pid in roots} & {k.pid for k in proof.recorded}
+    for process in processes.values():
+        if (
+            process.session in sessions
+            or environment(process.pid).get(LABEL) == proof.label
+            or (proof.pipe and proof.pipe in streams(process.pid))
+        ):
+            roots.add(process.pid)
     found = {pid: processes[pid] for pid in roots}
     for pid in roots:
         found |= {p.pid: p for p in descendants(processes, pid)}

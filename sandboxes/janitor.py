@@ -25,7 +25,7 @@ def living(found: Record) -> list[Stat]:
     """What of a recorded tree lives on this boot of this machine."""
     if found.header.world != identity.world():
         return []
-    return identity.ours(identity.table(), found.seen, frozenset({found.folder}))
+    return identity.ours(identity.table(), found.proof())
 
 
 def kill_tree(found: Record, *, limit_s: float = KILL_S) -> tuple[list[int], list[int]]:

@@ -19,19 +19,23 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from day0.sandboxes import identity
-from day0.sandboxes.identity import Known
+from day0.sandboxes.identity import Known, Proof
 
 ROOM = 64 << 10
 
 
 class Header(NamedTuple):
-    """Who owns a tree. `world` is boot ID and pid namespace: elsewhere the pids mean nothing."""
+    """Who owns a tree.
+
+    Elsewhere than in `world` (boot ID and pid namespace) its pids mean nothing. `pipe` names its output pipe.
+    """
 
     world: str
     owner: Known
     warden: Known
     attempt: str
     sandbox: str
+    pipe: str = ""
 
 
 class Record(NamedTuple):
@@ -40,6 +44,10 @@ class Record(NamedTuple):
     folder: str
     header: Header
     seen: tuple[Known, ...]
+
+    def proof(self) -> Proof:
+        """By what processes of this tree are known."""
+        return Proof(frozenset(self.seen), self.folder, self.header.pipe)
 
 
 class Journal:
@@ -89,7 +97,9 @@ def load(folder: str) -> Record | None:
         with open(f"{folder}/tree", "rb") as file:
             first, _, rest = file.read(8 * ROOM).rstrip(b"\0").partition(b"\n")
         raw = json.loads(first)
-        header = Header(raw["world"], Known(*raw["owner"]), Known(*raw["warden"]), raw["attempt"], raw["sandbox"])
+        header = Header(
+            raw["world"], Known(*raw["owner"]), Known(*raw["warden"]), raw["attempt"], raw["sandbox"], raw["pipe"]
+        )
         lines = [line.split() for line in rest.split(b"\n")[:-1]]
         return Record(folder, header, tuple(Known(int(a), int(b)) for a, b in lines))
     except (OSError, ValueError, KeyError, TypeError):

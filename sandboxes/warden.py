@@ -50,9 +50,10 @@ class Warden:
         self.me = os.getpid()
         own = identity.stat(self.me)
         assert own is not None
-        header = Header(
-            identity.world(), Known(*job["owner"]), Known(self.me, own.start), job["attempt"], job["sandbox"]
-        )
+        self.output, self.program_end = os.pipe2(os.O_CLOEXEC)
+        pipe = os.readlink(f"/proc/self/fd/{self.program_end}")  # noqa: PTH115 - pathlib would double the start time
+        owner, me = Known(*job["owner"]), Known(self.me, own.start)
+        header = Header(identity.world(), owner, me, job["attempt"], job["sandbox"], pipe)
         self.journal, self.spool, self.oom = Journal(folder, header), SpoolWriter(folder), OomWatch()
         self.ended: int | None = None
         self.over_memory = self.full_told = False
@@ -71,12 +72,11 @@ class Warden:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self.on_term)
         launch.adopt_orphans()
-        self.output, write_end = os.pipe2(os.O_CLOEXEC)
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, PIPE)
         os.set_blocking(self.output, False)
-        self.child = launch.start(self.job, write_end)
-        os.close(write_end)
+        self.child = launch.start(self.job, self.program_end)
+        os.close(self.program_end)
         self.poll = select.poll()
         for fd in (CONTROL, self.output, self.wake):
             self.poll.register(fd, select.POLLIN)
@@ -230,8 +230,8 @@ class Warden:
 
     def strays(self) -> list[Stat]:
         """Processes that carry our label though they are no descendants (a foreign subreaper took them)."""
-        here = identity.table()
-        return [s for s in identity.ours(here, (), frozenset({self.folder})) if s.pid != self.me]
+        proof = identity.Proof(frozenset(), self.folder)
+        return [s for s in identity.ours(identity.table(), proof) if s.pid != self.me]
 
     def tell(self, **event: object) -> None:
         """A line to day0; it may be gone."""
