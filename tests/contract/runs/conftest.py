@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -93,26 +92,27 @@ def postgres():
     if not BINARIES:
         pytest.skip("no PostgreSQL here: neither DAY0_TEST_POSTGRES_URL nor /usr/lib/postgresql/*/bin")
     folder = Path(tempfile.mkdtemp(prefix="day0-pg-", dir="/tmp"))
-    server = None
     try:
-        server = _start(folder)
-        yield f"postgresql://postgres@/postgres?host={folder}"
+        with _cluster(folder):
+            yield f"postgresql://postgres@/postgres?host={folder}"
     finally:
-        if server is not None:
-            server.send_signal(signal.SIGINT)
-            server.wait(10)
         shutil.rmtree(folder)
 
 
-def _start(folder):
-    as_user = ["setpriv", "--pdeathsig", "QUIT"]  # the cluster goes when this test run is killed
+# The server is nobody's child and ends when the pipe on stdin does: when this test run ends or is killed.
+GUARDED = 'exec 3<&0; ( "$@" </dev/null & server=$!; read -r _ <&3; kill -QUIT $server; wait $server ) &'
+
+
+@contextmanager
+def _cluster(folder):
+    as_user = []
     if os.geteuid() == 0:
         try:
             user = pwd.getpwnam("postgres")
         except KeyError:
             pytest.skip("no user postgres, and PostgreSQL refuses to run as root")
         os.chown(folder, user.pw_uid, user.pw_gid)
-        as_user += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+        as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
     data, log = folder / "data", folder / "log"
     made = [*as_user, BINARIES[-1] / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync"]
     subprocess.run([*made, "--no-instructions"], check=True, stdout=subprocess.DEVNULL, cwd=folder)
@@ -127,17 +127,28 @@ def _start(folder):
         "-c",
         "synchronous_commit=off",
     ]
-    line = [*as_user, BINARIES[-1] / "postgres", "-D", data, *options]
+    line = ["sh", "-c", GUARDED, "sh", *as_user, BINARIES[-1] / "postgres", "-D", data, *options]
     with log.open("wb") as output:
-        server = subprocess.Popen(line, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 20
-    ready = [BINARIES[-1] / "pg_isready", "-q", "-h", folder]
-    while subprocess.run(ready, check=False).returncode != 0:
-        if server.poll() is not None or time.monotonic() > deadline:
-            server.kill()
+        guard = subprocess.Popen(line, cwd=folder, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
+    guard.wait(10)
+    try:
+        if not _until(lambda: _answers(folder)):
             pytest.fail(f"PostgreSQL did not start: {log.read_text()[-2000:]}")
+        yield
+    finally:
+        guard.stdin.close()
+        assert _until(lambda: not (data / "postmaster.pid").exists() and not _answers(folder))
+
+
+def _answers(folder):
+    return subprocess.run([BINARIES[-1] / "pg_isready", "-q", "-h", folder], check=False).returncode == 0
+
+
+def _until(holds, wait_s=20):
+    deadline = time.monotonic() + wait_s
+    while not (held := holds()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return server
+    return held
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
