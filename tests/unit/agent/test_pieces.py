@@ -1,0 +1,133 @@
+"""The small pure pieces of the loop."""
+
+import time
+from pathlib import Path
+
+import pytest
+from day0.agent import overhead
+from day0.agent.confirm import enough, narrow
+from day0.agent.figures import at_rate, figures
+from day0.agent.replay import placeholders
+from day0.agent.settings import load
+from day0.runs.errors import UserError
+from day0.runs.facts import Knee, LoadPoint, Percentiles
+from day0.runs.workload import MeasureRules, Slo, Workload
+from day0.sandboxes.scripted import ScriptedNode
+from day0.sandboxes.spec import SandboxSpec
+from day0.tools.judge import compare, pair
+from hypothesis import given
+from hypothesis import strategies as st
+
+WORK = Workload(name="w", input_tokens=64, output_tokens=16, slo=Slo(ttft_ms=500.0, tpot_ms=60.0))
+
+
+def knee(rate: float, passed: float, failed: float | None) -> Knee:
+    return Knee(workload="w", rate_rps=rate, goodput_tok_s=16 * passed, passed_rps=passed, failed_rps=failed)
+
+
+def point(rate: float, tok_s: float, void: str | None = None) -> LoadPoint:
+    flat = Percentiles(mean=100.0, p50=100.0, p95=200.0, p99=300.0)
+    return LoadPoint(
+        workload="w", rate_rps=rate, seed=0, window_s=8.0, offered=8, completed=8, failed=0, output_tok_s=tok_s,
+        total_tok_s=tok_s, ttft_ms=flat, tpot_ms=flat, success_share=1.0, steady=True, meets_slo=void is None,
+        void=void,
+    )  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 50), st.floats(1.0, 1.9)), min_size=1, max_size=6),
+    st.floats(0.0, 0.2),
+)
+def test_a_figure_lies_in_its_own_range_and_every_bracket_does(boots: list[tuple[float, float]], noise: float) -> None:
+    knees = [knee(low * width**0.5, low, low * width) for low, width in boots]
+    made = {f.name: f for f in figures(WORK, knees, [point(knees[0].passed_rps, 20.0)], noise)}
+    assert made["knee"].holds(made["knee"].value)
+    for one in knees[1:] or knees:
+        assert made["knee"].holds(one.passed_rps)
+        assert one.failed_rps is not None
+        assert made["knee"].holds(one.failed_rps)
+    assert made["output"].holds(20.0)
+    assert made["ttft"].high == 500.0
+
+
+def test_a_knee_that_no_rate_bounded_has_no_upper_range() -> None:
+    made = {f.name: f for f in figures(WORK, [knee(2.0, 2.0, None)], [], 0.03)}
+    assert made["knee"].high is None
+    assert "output" not in made
+
+
+def test_figures_at_a_rate_ignore_void_points_and_other_rates() -> None:
+    points = [point(1.0, 10.0), point(2.0, 30.0), point(1.0, 99.0, void="cut")]
+    assert at_rate(points, 1.0, WORK)["output"] == 10.0
+    assert at_rate(points, 3.0, WORK) == {}
+
+
+def test_s40_pairs_settle_it_on_either_side_or_at_the_limit() -> None:
+    def told(ratios: list[float]) -> bool:
+        pairs = [pair(n, "incumbent", knee(1.0, 1.0, None), knee(r, r, None)) for n, r in enumerate(ratios, 1)]
+        return enough(pairs, compare(pairs, incumbent="a", challenger="b", noise=0.03), 4)
+
+    assert not told([2.0])
+    assert told([1.5, 1.52])
+    assert told([0.5, 0.51])
+    assert not told([1.5, 0.9])
+    assert told([1.5, 0.9, 1.2, 0.8])
+    assert not enough([], None, 2)
+
+
+def test_a_pair_takes_few_points() -> None:
+    rules = MeasureRules(point_s=8, min_requests=8, p95_multiples=0, max_points=8, max_pairs=4, stability_s=0)
+    assert narrow(rules).max_points == 2
+    assert narrow(rules).point_s == rules.point_s
+
+
+def test_what_differs_between_boots_is_a_placeholder() -> None:
+    argv = ("python", "-m", "x", "--model-path", "/m", "--host", "::1", "--port", "7", "--tokenizer-path", "/m")
+    assert placeholders(argv, "/m") == (
+        "python", "-m", "x", "--model-path", "{model}", "--host", "{host}", "--port", "{port}", "--tokenizer-path",
+        "{model}",
+    )  # fmt: skip
+
+
+def test_time_in_a_node_is_counted_once(tmp_path: Path) -> None:
+    meter = overhead.Meter()
+    node = overhead.metered(ScriptedNode("n", tmp_path, {}, cancel=lambda: False), meter)
+    assert node.name == "n"
+    with node.open(SandboxSpec("job", "", "a")) as sandbox:
+        sandbox.write("f", b"x")
+        assert sandbox.read("f", 9) == b"x"
+        with meter.inside():
+            time.sleep(0.02)
+            node.clock.sleep(5.0)
+    wall, inside = meter.read()
+    assert 0.02 < inside <= wall < 5.0
+
+
+def test_orchestration_share() -> None:
+    assert overhead.share(0.0, 0.0) is None
+    assert overhead.share(100.0, 99.0) == pytest.approx(0.01)
+    assert overhead.share(10.0, 11.0) == 0.0
+
+
+def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load().target == "cpu"
+    home.mkdir()
+    (home / "config.toml").write_text('target = "mi355x"\nbudget_hours = 2.5\n')
+    assert (load().target, load().budget_hours) == ("mi355x", 2.5)
+    monkeypatch.setenv("DAY0_TARGET", "cpu-quick")
+    assert load().target == "cpu-quick"
+    assert load(target="other").target == "other"
+    assert load(target=None).target == "cpu-quick"
+
+
+def test_secrets_are_never_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAY0_LLM_API_KEY", "key-of-the-llm")
+    monkeypatch.setenv("DAY0_DATABASE_URL", "postgresql://me:pass-word@host/db")
+    settings = load()
+    assert "key-of-the-llm" not in repr(settings) + str(settings)
+    assert "pass-word" not in repr(settings)
+    assert settings.secrets == ("key-of-the-llm", "postgresql://me:pass-word@host/db")
+    with pytest.raises(UserError, match="budget_hours"):
+        load(budget_hours=-1)
