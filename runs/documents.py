@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 F = TypeVar("F", bound=Frozen)
 MAX_BYTES = 2**20
-VERSIONS = {"workload": (1,), "target": (1,), "recipe": (1,), "issue": (1,)}
+VERSIONS = {"workload": (1,), "target": (1,), "recipe": (1,), "issue": (1,), "world": (1,)}
 """Every version of a kind that this day0 reads, oldest first; the last is the one it writes."""
 
 

@@ -1,0 +1,1 @@
+"""Flag catalogues of engine builds, as data."""

@@ -1,0 +1,218 @@
+"""One replica of a simulated engine: continuous batching with chunked prefill, in jumps from event to event.
+
+The scheduler is SGLang's: whatever waits and may be admitted is prefilled first, at most `chunk` prompt tokens a batch;
+decode goes on only while nothing can be prefilled. Between two events the batch does not change, each step takes
+`base + kappa x C` seconds and the sum of contexts C grows by a constant `g`, so that k steps take
+
+    k (base + kappa C) + kappa g k (k - 1) / 2
+
+and any number of steps is one jump. An arrival inside a jump is noticed where the running step ends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import ceil, inf, sqrt
+
+from day0.sandboxes.twin.costs import Costs
+from day0.sandboxes.twin.prefixcache import Pool
+
+IDLE, PREFILL, DECODE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """A server as the scheduler sees it. `kv_tokens`, `cap` and `chunk` count per replica.
+
+    `accept` is the mean number of tokens that a request gains per decode step (1.0 without speculation).
+    """
+
+    replicas: int
+    cap: int
+    chunk: int
+    kv_tokens: int
+    costs: Costs
+    accept: float = 1.0
+    reuse: bool = True
+    routing: str = "round_robin"
+
+
+class Requests:
+    """What is asked and what came of it, one list per quantity; seconds; `first` and `finish` are -1 until known."""
+
+    __slots__ = ("arrive", "cached", "finish", "first", "own", "prefix", "prompt", "replica", "step", "steps", "tokens")
+
+    def __init__(self, prompt: int, tokens: int) -> None:
+        self.prompt, self.tokens = prompt, tokens
+        self.arrive: list[float] = []
+        self.prefix: list[int] = []
+        self.steps: list[int] = []
+        self.first: list[float] = []
+        self.finish: list[float] = []
+        self.cached: list[int] = []
+        self.own: list[int] = []
+        self.replica: list[int] = []
+        self.step: list[int] = []
+
+    def add(self, arrive: float, prefix: int, steps: int) -> int:
+        """A request that needs `steps` decode steps after its first token; its number."""
+        self.arrive.append(arrive)
+        self.prefix.append(prefix)
+        self.steps.append(steps)
+        self.first.append(-1.0)
+        self.finish.append(-1.0)
+        self.cached.append(0)
+        self.own.append(0)
+        self.replica.append(0)
+        self.step.append(0)
+        return len(self.arrive) - 1
+
+
+class Replica:
+    """`end` is the time of its next own event, `inf` while idle. Call `arrive` and `run` in order of time."""
+
+    def __init__(self, spec: ServerSpec, requests: Requests, speed: float, pool: Pool, bases: dict[int, float]) -> None:
+        self.spec, self.all, self.speed, self.pool, self.bases = spec, requests, speed, pool, bases
+        self.end, self.mode = inf, IDLE
+        self.waiting: deque[int] = deque()
+        self.running: list[tuple[int, int]] = []
+        self.filling: list[int] = []
+        self.rest = 0
+        self.blocked = False
+        self.steps = 0
+        self.context = 0.0
+        self.kappa = spec.costs.kappa * speed
+        self._since = self._pace = 0.0
+        self._jump = 0
+        self.jumps: list[tuple[float, float, int, int]] = []
+        """(begin, end, step before, step after) of every run of decode steps"""
+        self.states: list[tuple[float, int, int, int]] = []
+        """(time, running, waiting, tokens held) whenever the scheduler looked"""
+
+    def load(self) -> int:
+        """Requests that are not done."""
+        return len(self.waiting) + len(self.filling) + len(self.running)
+
+    def arrive(self, number: int, now: float) -> None:
+        """A request reached this replica."""
+        self.waiting.append(number)
+        if self.mode == IDLE:
+            self._schedule(now)
+        elif self.mode == DECODE and not self.blocked and len(self.running) < self.spec.cap:
+            jump = self._steps_until(now)
+            if jump < self._jump:
+                self._jump = jump
+                self.end = self._since + self._lasts(jump)
+
+    def run(self) -> list[int]:
+        """Goes to `end`; the numbers of requests that are done there."""
+        now, requests, done = self.end, self.all, []
+        if self.mode == PREFILL:
+            done = self._begin_decode(now, keep=self.filling.pop() if self.rest else None)
+        else:
+            before = self.steps
+            self.steps = step = before + self._jump
+            self.jumps.append((self._since, now, before, step))
+            self.context += len(self.running) * self.spec.accept * self._jump
+            running = self.running
+            while running and running[0][0] <= step:
+                _, number = heappop(running)
+                requests.finish[number] = now
+                self._leave(number)
+                done.append(number)
+        self._schedule(now)
+        return done
+
+    def _begin_decode(self, now: float, keep: int | None = None) -> list[int]:
+        requests, done = self.all, []
+        for number in self.filling:
+            requests.first[number] = now
+            requests.step[number] = self.steps
+            if not requests.cached[number]:
+                requests.own[number] -= self.pool.filled(requests.prefix[number])
+            if requests.steps[number] == 0:
+                requests.finish[number] = now
+                self._leave(number, decoded=False)
+                done.append(number)
+            else:
+                heappush(self.running, (self.steps + requests.steps[number], number))
+                self.context += requests.prompt
+        self.filling = [] if keep is None else [keep]
+        return done
+
+    def _leave(self, number: int, *, decoded: bool = True) -> None:
+        requests = self.all
+        if decoded:
+            self.context -= requests.prompt + self.spec.accept * requests.steps[number]
+        tail = requests.prompt + requests.tokens - self.pool.prefix_tokens
+        self.pool.release(number, requests.prefix[number], requests.own[number], tail)
+        self.blocked = False
+
+    def _schedule(self, now: float) -> None:
+        if (self.waiting or self.rest) and self._prefill(now):
+            pass
+        elif self.running:
+            batch = len(self.running)
+            base = self.bases.get(batch)
+            if base is None:
+                base = self.bases[batch] = self.spec.costs.step(batch)
+            self.mode, self._since = DECODE, now
+            self._pace = base * self.speed + self.kappa * self.context
+            self._jump = self.running[0][0] - self.steps
+            self.end = now + self._lasts(self._jump)
+        else:
+            self.mode, self.end = IDLE, inf
+        self.states.append((now, len(self.running) + len(self.filling), len(self.waiting), self.pool.held))
+
+    def _lasts(self, steps: int) -> float:
+        growth = self.kappa * len(self.running) * self.spec.accept
+        return steps * self._pace + growth * steps * (steps - 1) * 0.5
+
+    def _steps_until(self, now: float) -> int:
+        """Whole steps of this jump that begin before `now`, at least one."""
+        gone = now - self._since
+        half = self.kappa * len(self.running) * self.spec.accept * 0.5
+        slope = self._pace - half
+        if half * gone < 1e-9 * slope * slope:
+            steps = gone / self._pace
+        else:
+            steps = (sqrt(slope * slope + 4.0 * half * gone) - slope) / (2.0 * half)
+        return max(1, ceil(steps - 1e-9))
+
+    def _prefill(self, now: float) -> bool:
+        """Takes the next batch of prompt tokens, if anything may be admitted."""
+        requests, spec, pool = self.all, self.spec, self.pool
+        budget = spec.chunk
+        tokens = 0
+        pairs = 0.0
+        if self.rest:
+            take = min(self.rest, budget)
+            tokens, budget, self.rest = take, budget - take, self.rest - take
+            pairs = take * (requests.prompt - self.rest - take * 0.5)
+        waiting, room = self.waiting, spec.cap - len(self.running) - len(self.filling)
+        while waiting and budget > 0 and room > 0 and not self.rest:
+            number = waiting[0]
+            hit = pool.admit(requests.prefix[number], requests.prompt, requests.tokens)
+            if hit < 0:
+                if not self.running and not self.filling:
+                    waiting.popleft()  # it will never fit: the engine answers with an error
+                    continue
+                self.blocked = True
+                break
+            waiting.popleft()
+            room -= 1
+            requests.cached[number] = hit
+            need = requests.prompt - hit
+            requests.own[number] = need + requests.tokens
+            take = min(need, budget)
+            self.rest = need - take
+            budget -= take
+            tokens += take
+            pairs += take * (hit + take * 0.5)
+            self.filling.append(number)
+        if not tokens:
+            return False
+        self.mode, self.end = PREFILL, now + self.spec.costs.prefill(tokens, pairs) * self.speed
+        return True

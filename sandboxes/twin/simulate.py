@@ -1,0 +1,188 @@
+"""A load point on a simulated server: pure, deterministic, memoised.
+
+`simulate` plays every request of a point against all replicas. Requests, prefixes and replicas are numbers; nothing
+knows of HTTP, files or the node. The same (server, load, noise) gives the same point, from memory the second time.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from math import ceil, exp, inf
+
+from day0.sandboxes.twin.prefixcache import Pool
+from day0.sandboxes.twin.replica import Replica, Requests, ServerSpec
+
+TURNAROUND_S = 0.001
+"""of a client in a closed loop, between an answer and its next question"""
+MEMORY = 256
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is offered. `arrivals` in seconds (negative: before the timed window), `prefixes` the shared prefix of each.
+
+    With `clients` the loop is closed: times are unused, each client asks again until `until`.
+    """
+
+    prompt: int
+    tokens: int
+    prefix_tokens: int
+    distinct: int
+    prefixes: tuple[int, ...]
+    arrivals: tuple[float, ...] = ()
+    clients: int = 0
+    begin: float = 0.0
+    until: float = inf
+    primed: bool = True
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Factors on time, and how far the acceptance of requests spreads; `seed` draws the latter."""
+
+    speed: float = 1.0
+    acceptance_sd: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Point:
+    """What came of a load: the requests, and every replica's jumps and states (see `Replica`)."""
+
+    requests: Requests
+    jumps: tuple[list[tuple[float, float, int, int]], ...]
+    states: tuple[list[tuple[float, int, int, int]], ...]
+    evicted: int
+    accept: float
+    capacity: int
+    _times: dict[int, list[float]] = field(default_factory=dict, compare=False)
+
+    def at(self, now: float) -> tuple[int, int, float]:
+        """(running, waiting) over all replicas and the fullest replica's share of its KV pool, at a time."""
+        running = waiting = 0
+        fullest = 0.0
+        for number, states in enumerate(self.states):
+            times = self._times.setdefault(number, [s[0] for s in states])
+            index = bisect_right(times, now) - 1
+            if index >= 0:
+                _, more, queued, held = states[index]
+                running, waiting = running + more, waiting + queued
+                fullest = max(fullest, held / self.capacity)
+        return running, waiting, fullest
+
+
+def _steps(load: Load, server: ServerSpec, noise: Noise, count: int) -> list[int]:
+    """Decode steps of each request: the output after the first token, by the acceptance its own text allows."""
+    left = load.tokens - 1
+    if server.accept <= 1.0 or noise.acceptance_sd <= 0:
+        return [ceil(left / server.accept - 1e-9)] * count
+    gauss = random.Random(noise.seed).gauss
+    most = float(server.costs.verify)
+    sd = noise.acceptance_sd
+    return [ceil(left / min(most, max(1.0, server.accept * exp(gauss(0.0, sd))))) for _ in range(count)]
+
+
+class _Memory:
+    def __init__(self) -> None:
+        self.points: OrderedDict[tuple[ServerSpec, Load, Noise], Point] = OrderedDict()
+
+
+_MEMORY = _Memory()
+
+
+def simulate(server: ServerSpec, load: Load, noise: Noise = Noise()) -> Point:
+    """The point; from memory where it was played before. Nobody may change what it holds."""
+    key = (server, load, noise)
+    known = _MEMORY.points.get(key)
+    if known is None:
+        known = _MEMORY.points[key] = play(server, load, noise)
+        if len(_MEMORY.points) > MEMORY:
+            _MEMORY.points.popitem(last=False)
+    else:
+        _MEMORY.points.move_to_end(key)
+    return known
+
+
+def play(server: ServerSpec, load: Load, noise: Noise) -> Point:
+    """Plays all requests to their end (a closed loop: until no client asks any more)."""
+    requests = Requests(load.prompt, load.tokens)
+    bases: dict[int, float] = {}
+    replicas = []
+    for _ in range(server.replicas):
+        pool = Pool(server.kv_tokens, load.prefix_tokens, reuse=server.reuse)
+        if load.primed:
+            pool.warm(range(load.distinct))
+        replicas.append(Replica(server, requests, noise.speed, pool, bases))
+    if load.clients:
+        _closed(server, load, noise, requests, replicas)
+    else:
+        _open(server, load, noise, requests, replicas)
+    return Point(
+        requests,
+        tuple(r.jumps for r in replicas),
+        tuple(r.states for r in replicas),
+        sum(r.pool.evicted for r in replicas),
+        server.accept,
+        server.kv_tokens,
+    )
+
+
+def _pick(server: ServerSpec, replicas: list[Replica], number: int) -> int:
+    """Which replica a request goes to: in turn, or to the one with the fewest requests."""
+    count = len(replicas)
+    if server.routing == "round_robin" or count == 1:
+        return number % count
+    loads = [r.load() for r in replicas]
+    return loads.index(min(loads))
+
+
+def _open(server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica]) -> None:
+    steps = _steps(load, server, noise, len(load.arrivals))
+    for number, now in enumerate(load.arrivals):
+        requests.add(now, load.prefixes[number], steps[number])
+    if server.routing == "round_robin" or len(replicas) == 1:
+        count = len(replicas)
+        for index, replica in enumerate(replicas):  # they never meet: one after the other
+            for number in range(index, len(load.arrivals), count):
+                now = load.arrivals[number]
+                while replica.end < now:
+                    replica.run()
+                requests.replica[number] = index
+                replica.arrive(number, now)
+            while replica.end < inf:
+                replica.run()
+        return
+    for number, now in enumerate(load.arrivals):
+        for replica in replicas:
+            while replica.end < now:
+                replica.run()
+        index = requests.replica[number] = _pick(server, replicas, number)
+        replicas[index].arrive(number, now)
+    for replica in replicas:
+        while replica.end < inf:
+            replica.run()
+
+
+def _closed(server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica]) -> None:
+    """Clients that ask again at once; whatever runs at `until` is played on to its end, but nobody asks any more."""
+    steps = _steps(load, server, noise, len(load.prefixes))
+    asking = [load.begin] * load.clients
+    heapify(asking)
+    while True:
+        replica = min(replicas, key=lambda r: r.end)
+        if asking and asking[0] <= replica.end:
+            now = heappop(asking)
+            if now >= load.until or len(requests.arrive) >= len(load.prefixes):
+                continue
+            number = requests.add(now, load.prefixes[len(requests.arrive)], steps[len(requests.arrive)])
+            index = requests.replica[number] = _pick(server, replicas, number)
+            replicas[index].arrive(number, now)
+        elif replica.end < inf:
+            for number in replica.run():
+                heappush(asking, requests.finish[number] + TURNAROUND_S)
+        else:
+            return
