@@ -196,7 +196,10 @@ def judge_answers(
 def _wrong_text(now: Mapping[str, Answer], before: Mapping[str, Answer] | None) -> str:
     """Empty, stuck in a loop, or blind at long context where the reference is not; in words."""
     known = before or {}
+    # a small model may have nothing to say to prose; what the reference answered, and the task, must be answered
     empty = [k for k, a in now.items() if not a.text.strip() and (k not in known or known[k].text.strip())]
+    if before is None and len(empty) < len(now) / 2:
+        empty = [k for k in empty if k.startswith("task:")]
     if empty:
         return f"empty answer to {empty[0]} ({len(empty)} in all)"
     stuck = [k for k, a in now.items() if degenerate(a.text) and k in known and not degenerate(known[k].text)]

@@ -114,7 +114,11 @@ def test_a_stuck_loop_counts_only_where_the_reference_is_not_stuck() -> None:
 
 
 def test_an_empty_answer_is_wrong() -> None:
-    assert "empty answer" in try_answer(Talker(prose="")).evidence
+    reference = try_answer(Talker()).answers
+    assert "empty answer to prose:0 (8 in all)" in try_answer(Talker(prose=""), reference).evidence
+    assert "empty answer" in try_answer(Talker(prose=""), task=()).evidence
+    silent = try_answer(Talker(prose=""))  # right in its task, and prose is nothing to it: that is the model
+    assert silent.passed and try_answer(Talker(prose=""), silent.answers).passed
 
 
 def test_answers_that_change_at_load_are_wrong() -> None:
