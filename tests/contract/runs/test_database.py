@@ -151,18 +151,17 @@ def test_the_triggers_know_the_same_moves_as_the_code(ledger, row, table, moves,
 
 
 def test_the_code_refuses_the_moves_that_the_database_refuses(ledger, make):
+    run = ledger.submit(make.request()).run.id
     for number, (old, new) in enumerate(itertools.product(AttemptStatus, AttemptStatus)):
         if new in ATTEMPT_MOVES.get(old, ()) or old == AttemptStatus.QUEUED:
             continue
-        run = ledger.submit(make.request(seed=number)).run.id
         with ledger.write(run) as writer:
-            attempt = writer.add_attempt(candidate=make.candidate(), proposer="baseline").id
-            if old != AttemptStatus.REFUSED:
-                writer.start_attempt(attempt, "n")
-        with ledger.write(run) as writer:
+            attempt = writer.add_attempt(candidate=make.candidate(number), proposer="baseline").id
             if old == AttemptStatus.REFUSED:
                 writer.refuse_attempt(attempt, "no")
-            elif old != AttemptStatus.RUNNING:
+            else:
+                writer.start_attempt(attempt, "n")
+            if old not in {AttemptStatus.REFUSED, AttemptStatus.RUNNING}:
                 writer.finish_attempt(attempt, 0, old, "so it is")
         with pytest.raises(Conflict), ledger.write(run) as writer:
             to(writer, attempt, new)

@@ -60,7 +60,7 @@ def go(processes):
 
 
 def test_no_read_modify_write_is_lost(ledger, home, make, python):
-    run, times = ledger.submit(make.request()).run.id, 60
+    run, times = ledger.submit(make.request()).run.id, 40
     go([python(HAMMER, home, run, times) for _ in range(2)])
     found = ledger.run(run)
     assert (found.round, found.spent_node_s) == (2 * times, 2 * times)
