@@ -70,9 +70,10 @@ def anchored(rows: Sequence[Measured], left: LeftOut, coefficients: Coefficients
         say(f"(b) after three points{goal}: {quantile_line(errors)}")
         if choose == "spread":
             for i in np.argsort(-errors)[:12]:
-                p = rest[i].point
-                say(f"      {errors[i]:5.0%} {p.family} {p.hardware.name} {p.engine} {p.precision} TP{p.tp} EP{p.ep} "
-                    f"{'MTP ' if p.speculation else ''}{rest[i].row['isl']}/{rest[i].row['osl']} at {p.concurrency:.0f}")  # fmt: skip
+                p, row = rest[i].point, rest[i].row
+                layout = f"{p.family} {p.hardware.name} {p.engine} {p.precision} TP{p.tp} EP{p.ep}"
+                how = f"{'MTP ' if p.speculation else ''}{row['isl']}/{row['osl']} at {p.concurrency:.0f}"
+                say(f"      {errors[i]:5.0%} {layout} {how}")
 
 
 def ranked(rows: Sequence[Measured], left: LeftOut) -> None:

@@ -35,6 +35,7 @@ class Estimate(Frozen):
     requests_s: float = Field(description="of all replicas")
     tpot_ms: float
     ttft_p50_ms: float
+    ttft_p95_ms: float = Field(description="under Poisson arrivals at this rate")
     low: float
     high: float
     running: float = Field(description="requests in decode per replica")
@@ -70,31 +71,28 @@ class Forecaster:
         """An estimate for each point, in order."""
         if not points:
             return ()
-        found = steptime.predict(columns(points), self.coefficients.values)
+        values = self.coefficients.values
+        found = steptime.predict(columns(points), values)
+        tails = steptime.tail_ttft(found, values)
         shift, spread = self._correction(points)
         out = []
         for i, point in enumerate(points):
-            raw = float(found.requests[i]) * point.replicas
-            rate = raw if point.load == "open" else raw * math.exp(shift[i])
-            out.append(self._estimate(point, rate, found, i, float(shift[i]), spread[i]))
+            gain = math.exp(float(shift[i]))
+            rate = float(found.requests[i]) * point.replicas * (1.0 if point.load == "open" else gain)
+            slow = 1e3 / gain
+            cap, why = running_cap(point)
+            low, high = self._interval(point, spread[i])
+            known = sum(a.point.family == point.family for a in self._anchors)
+            out.append(Estimate(
+                output_tok_s=rate * point.output_tokens / point.gpus,
+                total_tok_s=rate * (point.input_tokens + point.output_tokens) / point.gpus,
+                input_tok_s=rate * point.input_tokens / point.gpus, requests_s=rate,
+                tpot_ms=slow * float(found.tpot[i]), ttft_p50_ms=slow * float(found.ttft[i]),
+                ttft_p95_ms=slow * float(tails[i]), low=low, high=high, running=float(found.decoding[i]), cap=cap,
+                capped_by=why if (point.concurrency or 0.0) / point.replicas > cap else "", anchored=known,
+                assumes=assumption(point, known),
+            ))  # fmt: skip
         return tuple(out)
-
-    def _estimate(  # noqa: PLR0917
-        self, point: Point, rate: float, found: steptime.Result, i: int, shift: float, spread: float | None
-    ) -> Estimate:
-        cap, why = running_cap(point)
-        low, high = self._interval(point, spread)
-        known = sum(a.point.family == point.family for a in self._anchors)
-        clients = (point.concurrency or 0.0) / point.replicas
-        return Estimate(
-            output_tok_s=rate * point.output_tokens / point.gpus,
-            total_tok_s=rate * (point.input_tokens + point.output_tokens) / point.gpus,
-            input_tok_s=rate * point.input_tokens / point.gpus,
-            requests_s=rate, tpot_ms=1e3 * float(found.tpot[i]) * math.exp(-shift),
-            ttft_p50_ms=1e3 * float(found.ttft[i]) * math.exp(-shift), low=low, high=high,
-            running=float(found.decoding[i]), cap=cap, capped_by=why if clients > cap else "", anchored=known,
-            assumes=assumption(point, known),
-        )  # fmt: skip
 
     def _interval(self, point: Point, spread: float | None) -> tuple[float, float]:
         if spread is not None:

@@ -11,15 +11,12 @@ from day0.runs.values import Frozen
 from day0.runs.workload import Workload
 from day0.tools.forecast.estimate import Forecaster
 from day0.tools.forecast.hardware import Hardware
-from day0.tools.forecast.knee import ExpectedKnee, knee, point_under
+from day0.tools.forecast.knee import ExpectedKnee, knees, point_under
 from day0.tools.forecast.point import Point, memory
 from pydantic import Field
 
 SPECULATION_RISK = 0.1
 """Discount (ln) on speculation when layouts are ranked: its gain hangs on the acceptance of a text not yet seen."""
-
-RESERVE_BYTES = 8e9
-"""Graphs, activations and collectives beside weights and cache: 7.5 GiB were left in an observed GLM-5.1 boot."""
 
 
 class Layout(Frozen):
@@ -93,7 +90,7 @@ def _misfits(point: Point, workload: Workload) -> Iterator[str]:
     if g.experts and point.ep == 1 and g.moe_width % point.tp:
         yield f"expert width {g.moe_width} does not divide by {point.tp}"
     weights = f"weights take {held.weights / gib:.0f} of {held.capacity / gib:.0f} GiB on each accelerator"
-    if held.weights + RESERVE_BYTES > held.capacity:
+    if held.weights > 0.97 * held.capacity:
         yield weights
     longest = workload.input_tokens + workload.output_tokens
     if longest > g.context:
@@ -114,34 +111,35 @@ def name_of(point: Point) -> str:
 
 def assess(point: Point, workload: Workload, forecaster: Forecaster, usd_per_hour: float | None = None) -> Layout:
     """One layout: memory first, then its knee under the workload."""
-    one = point_under(workload, point, 1.0)
-    held = memory(one)
-    why = misfit(point, workload)
-    found = None if why else knee(point, workload, forecaster)
-    if not why and found is None:
-        why = "misses the limits even with one request at a time"
-    tok_s = found.output_tok_s if found else 0.0
-    low, high = (found.estimate.low, found.estimate.high) if found else (0.0, 0.0)
-    return Layout(
-        name=name_of(point), tp=point.tp, dp=point.dp, ep=point.ep, attention_dp=point.attention_dp,
-        precision=point.precision, speculation=point.speculation, fits=found is not None, why=why,
-        weight_bytes=held.weights, kv_tokens=max(held.kv_tokens, 0.0) * point.replicas * point.attention_groups,
-        running_cap=found.estimate.cap * point.replicas if found else 0.0,
-        capped_by=found.estimate.capped_by if found else "", knee=found,
-        node_output_tok_s=tok_s, low=tok_s * low, high=tok_s * high,
-        usd_per_mtok=usd_per_hour * point.gpus / tok_s / 3600 * 1e6 if usd_per_hour and tok_s else None,
-    )  # fmt: skip
+    return ranked([point], workload, forecaster, usd_per_hour)[0]
 
 
 def ranked(
     candidates: Sequence[Point], workload: Workload, forecaster: Forecaster, usd_per_hour: float | None = None
 ) -> tuple[Layout, ...]:
     """All layouts, best first by expected output tokens/s of the node; those that do not fit last."""
-    made = [(assess(p, workload, forecaster, usd_per_hour), p) for p in candidates]
-
-    def order(item: tuple[Layout, Point]) -> tuple[float, str]:
-        layout, point = item
+    whys = [misfit(point, workload) for point in candidates]
+    fitting = [point for point, why in zip(candidates, whys, strict=True) if not why]
+    found = iter(knees(fitting, workload, forecaster))
+    made = []
+    for point, why in zip(candidates, whys, strict=True):
+        layout = _layout(point, workload, why, None if why else next(found), usd_per_hour)
         worth = math.log(layout.node_output_tok_s) - risk(point) if layout.node_output_tok_s > 0 else -math.inf
-        return (-worth, layout.name)
+        made.append((-worth, layout.name, layout))
+    return tuple(layout for _, _, layout in sorted(made, key=lambda item: item[:2]))
 
-    return tuple(layout for layout, _ in sorted(made, key=order))
+
+def _layout(point: Point, workload: Workload, why: str, found: ExpectedKnee | None, usd: float | None) -> Layout:
+    held = memory(point_under(workload, point, 1.0))
+    tok_s = found.output_tok_s if found else 0.0
+    low, high = (found.estimate.low, found.estimate.high) if found else (0.0, 0.0)
+    return Layout(
+        name=name_of(point), tp=point.tp, dp=point.dp, ep=point.ep, attention_dp=point.attention_dp,
+        precision=point.precision, speculation=point.speculation, fits=found is not None,
+        why=why or ("" if found else "misses the limits even with one request at a time"),
+        weight_bytes=held.weights, kv_tokens=max(held.kv_tokens, 0.0) * point.replicas * point.attention_groups,
+        running_cap=found.estimate.cap * point.replicas if found else 0.0,
+        capped_by=found.estimate.capped_by if found else "", knee=found,
+        node_output_tok_s=tok_s, low=tok_s * low, high=tok_s * high,
+        usd_per_mtok=usd * point.gpus / tok_s / 3600 * 1e6 if usd and tok_s else None,
+    )  # fmt: skip

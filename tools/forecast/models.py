@@ -58,11 +58,11 @@ def _build(name: str, e: Mapping[str, Any]) -> Geometry:
     if total and experts and routed > total:  # experts that work in a narrower latent space than `hidden`
         routed = (total - active) / (1.0 - topk / experts)
     dense = _dense_parameters(e, layers, moe_layers)
-    if total:
-        if active:  # low-rank output projections and the like: no more than what the active count leaves
-            share = topk / experts if experts else 0.0
-            attention = min(attention, 0.9 * (active - routed * share - float(vocab * hidden)))
-        dense = max(total - routed - attention - 2.0 * vocab * hidden, 0.5 * dense)
+    if active:  # low-rank output projections and the like: no more than what the active count leaves
+        share = topk / experts if experts else 0.0
+        attention = min(attention, 0.9 * (active - routed * share - float(vocab * hidden)))
+    if total and not dense:
+        dense = max(total - routed - attention - 2.0 * vocab * hidden, 0.0)
     return Geometry(
         name=name, layers=layers, hidden=hidden, vocab=vocab, heads=int(e["heads"]),
         kv_heads=int(e.get("kv_heads", 1)), context=int(e.get("ctx", 131_072)), groups=groups,

@@ -23,9 +23,12 @@ Load = Literal["closed", "static", "open"]
 SILENT_CAP = 48
 """Running requests per replica that SGLang sets without a word when speculation is on."""
 
-MEMORY_SHARE = {"amd": 0.88, "nvidia": 0.95}
+MEMORY_SHARE = {"amd": 0.85, "nvidia": 0.95}
 """Share of an accelerator's memory that weights and cache may take in the published recipes, by vendor: MI355X ones
 set `--mem-fraction-static` to 0.80-0.90, and DeepSeek-R1 in FP8 is published on four B200, where it takes 0.94."""
+
+RESERVE_BYTES = {"amd": 8e9, "nvidia": 0.0}
+"""Of that share, what graphs and activations take before the cache: 7.6 GiB in an observed GLM-5.1 boot on MI355X."""
 
 STATE_SPLIT = 0.53
 """Share of the free memory left to the cache where linear layers keep states (`--mamba-full-memory-ratio` 0.9)."""
@@ -107,7 +110,9 @@ def memory(point: Point) -> Memory:
     per_token = geo.kv_bytes_per_token_gpu(g, element, point.attention_tp)
     state = geo.state_bytes_per_request(g, point.attention_tp, element)
     share = STATE_SPLIT if state > 0 and any(x.state_bytes for x in g.groups) else 1.0
-    free = share * (point.hardware.memory_bytes * MEMORY_SHARE[point.hardware.vendor] - weights)
+    vendor = point.hardware.vendor
+    room = point.hardware.memory_bytes * MEMORY_SHARE[vendor] - RESERVE_BYTES[vendor] - weights
+    free = share * room
     context = point.input_tokens + point.output_tokens / 2
     running = point.attention_groups * max(free, 0.0) / (context * per_token + (0.0 if share < 1 else state))
     return Memory(point.hardware.memory_bytes, weights, per_token, state, free / per_token, running)

@@ -48,6 +48,8 @@ def quantiles(rows: Sequence[Measured], errors: Array, without: str | None = Non
     out = {}
     for kind, flag in (("closed", False), ("agentic", True)):
         take = (agentic == flag) & (family != without)
+        if not take.any():  # no such load among the rows: the other kind is the better guess than none
+            take = family != without
         weight = np.array([1.0 / np.sqrt(np.sum(take & (family == f))) for f in family[take]])
         order = np.argsort(errors[take])
         share = np.cumsum(weight[order]) / weight.sum()

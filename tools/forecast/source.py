@@ -78,6 +78,7 @@ def _fetch(name: str, revision: str | None) -> Path:
         HFValidationError,
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
+        RemoteEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )

@@ -116,6 +116,20 @@ def first_token(prefill: Array, step: Array, requests: Array, k: Mapping[str, fl
     return result
 
 
+def tail_ttft(found: Result, k: Mapping[str, float]) -> Array:
+    """95th percentile of TTFT under Poisson arrivals: own prompt, two steps, and three times the mean wait.
+
+    The mean wait is that of one queue with constant service (Pollaczek-Khinchine): s u / (2 (1 - u)), u the share of
+    engine time that prompts take.
+    """
+    import numpy as np
+
+    busy = np.minimum(found.requests * found.prefill, 0.98)
+    wait = found.prefill * busy / (2.0 * (1.0 - busy))
+    result: Array = found.prefill + 2.0 * found.step + np.exp(k["admission"]) + 3.0 * wait
+    return result
+
+
 def _effect(c: Columns, k: Mapping[str, float], name: str) -> Array | float:
     """Sum of the differences that apply: `d_NAME_COLUMN` for every column of that name."""
     total: Array | float = 0.0
