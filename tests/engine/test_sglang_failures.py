@@ -1,0 +1,293 @@
+"""Real failures of a real SGLang server on this machine's processor, each classified with its evidence line.
+
+Needs `day0 engine install cpu` in $DAY0_HOME; the small model is made there once (about 40 s). About 4 minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from day0.runs.candidate import Candidate
+from day0.runs.engine_facts import EngineFacts
+from day0.runs.errors import CandidateFailed, DiskFull, Refused
+from day0.runs.workload import FlagValue, MeasureRules, Target
+from day0.sandboxes.local import LocalNode
+from day0.sandboxes.spec import SandboxSpec
+from day0.tools.engines.sglang import Sglang
+from day0.tools.environments import EngineHome, find
+from day0.tools.install import tiny_model
+from day0.tools.serve import Server, serve
+
+pytestmark = pytest.mark.timeout(300)
+HOME = Path(os.environ.get("DAY0_HOME", "/nonexistent"))
+RULES = MeasureRules(point_s=8, min_requests=1, p95_multiples=0, max_points=3, max_pairs=2, stability_s=0)
+FLAGS: dict[str, FlagValue] = {
+    "device": "cpu",
+    "attention-backend": "torch_native",
+    "sampling-backend": "pytorch",
+    "mem-fraction-static": 0.1,
+    "max-total-tokens": 4096,
+}
+STALL_S = 12.0
+TARGET = Target(
+    name="t",
+    kind="local",
+    accelerator="cpu",
+    stall_s=STALL_S,
+    boot_stall_s=90,
+    boot_cap_s=240,
+    measure=RULES,
+    workload="w",
+)
+CORES = (0,) if (os.cpu_count() or 1) > 1 else ()
+
+
+@pytest.fixture(scope="module")
+def engines() -> EngineHome:
+    found = find(HOME)
+    if found is None:
+        pytest.skip(f"no engine under DAY0_HOME={HOME}: run `day0 engine install cpu`")
+    return found
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> LocalNode:
+    return LocalNode("test", tmp_path_factory.mktemp("nodes"), cancel=lambda: False)
+
+
+@pytest.fixture(scope="module")
+def model(node: LocalNode, engines: EngineHome) -> Path:
+    return tiny_model(node, engines, HOME / "test-models" / "tiny", progress=lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def facts(node: LocalNode, engines: EngineHome) -> EngineFacts:
+    with node.open(SandboxSpec(role="job", environment=engines.engine, attempt="facts")) as sandbox:
+        return Sglang().take_facts(sandbox, engines.build)
+
+
+class World:
+    """Boots candidates with one change each."""
+
+    def __init__(self, node: LocalNode, engines: EngineHome, facts: EngineFacts, model: Path) -> None:
+        self.node, self.engines, self.facts, self.model = node, engines, facts, model
+
+    @contextmanager
+    def boot(self, *, model: Path | None = None, node: object = None, **flags: FlagValue) -> Iterator[Server]:
+        named = {name.replace("_", "-"): value for name, value in flags.items()}
+        candidate = Candidate(
+            engine="sglang",
+            build=self.engines.build,
+            model=str(model or self.model),
+            revision="r",
+            flags={**FLAGS, **named},
+        )
+        spec = SandboxSpec(
+            role="server", environment=self.engines.engine, attempt="t.1", cores=CORES, env={"OMP_NUM_THREADS": "1"}
+        )
+        chosen: LocalNode = node or self.node  # type: ignore[assignment]
+        with serve(chosen, spec, Sglang(), candidate, self.facts, TARGET) as server:
+            yield server
+
+    def fails(self, **change: object) -> CandidateFailed:
+        with pytest.raises(CandidateFailed) as failed, self.boot(**change):  # type: ignore[arg-type]
+            pytest.fail("it became ready")
+        nothing_is_left()
+        return failed.value
+
+
+@pytest.fixture(scope="module")
+def world(node: LocalNode, engines: EngineHome, facts: EngineFacts, model: Path) -> World:
+    return World(node, engines, facts, model)
+
+
+def processes(name: str = "sglang::") -> list[psutil.Process]:
+    """Processes of servers of this test."""
+    mine = psutil.Process().children(recursive=True)
+    return [p for p in mine if p.is_running() and p.status() != psutil.STATUS_ZOMBIE and name in _title(p)]
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return process.name() + " " + " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
+
+
+def nothing_is_left() -> None:
+    assert not processes()
+    assert not processes("sglang.launch_server")
+
+
+def ask(server: Server, question: str, tokens: int = 5) -> str:
+    body = {"text": question, "sampling_params": {"temperature": 0, "max_new_tokens": tokens}}
+    return str(server.http.post("/generate", json=body, timeout=60).raise_for_status().json()["text"])
+
+
+def test_facts_of_the_installed_build(facts: EngineFacts) -> None:
+    assert facts.version == "0.5.23"
+    assert 480 < len(facts.flags) < 600
+    dtype, size = facts.flag("dtype"), facts.flag("tensor-parallel-size")
+    assert dtype is not None and "float32" in dtype.choices
+    assert size is not None and (size.name, size.kind, size.default) == ("tp-size", "int", "1")
+    backend = facts.flag("attention-backend")
+    assert backend is not None and {"torch_native", "torch_grouped"} <= set(backend.choices)
+    assert facts.packages["torch"].startswith("2.13.0")
+    assert all(flag.takes_value or flag.kind in ("switch", "") for flag in facts.flags)
+
+
+def test_a_server_answers_counts_ends_and_a_stopped_scheduler_is_noticed(world: World) -> None:
+    sums = [json.loads(line) for line in (world.model / "day0-task.jsonl").read_text().splitlines()]
+    began = time.monotonic()
+    with world.boot() as server:
+        print(f"ready in {server.facts.ready_s:.1f} s")
+        assert (server.facts.version, server.facts.model_path) == ("0.5.23", str(world.model))
+        assert server.facts.resolved["attention_backend"] == "torch_native"
+        assert server.facts.kv_tokens == 4096
+        before = server.engine.counters(server.http)
+        right = sum(ask(server, s["prompt"]) == s["answer"] for s in sums[:20])
+        assert right == 20
+        server.engine.flush(server.http)
+        after = server.engine.counters(server.http)
+        assert after.finished_requests is not None and before.finished_requests is not None
+        assert after.finished_requests - before.finished_requests == 20
+        assert (after.in_flight, after.running) == (0, 0)
+        assert after.generated_tokens is not None and before.generated_tokens is not None
+        assert after.generated_tokens > before.generated_tokens + 20
+        server.alive()
+        stopping = time.monotonic()
+    print(f"stopped in {time.monotonic() - stopping:.1f} s, all in {time.monotonic() - began:.1f} s")
+    assert server.ended is not None
+    nothing_is_left()
+
+
+def test_grouped_attention_answers_the_same_and_a_stopped_scheduler_is_a_hang(world: World) -> None:
+    sums = [json.loads(line) for line in (world.model / "day0-task.jsonl").read_text().splitlines()]
+    with pytest.raises(CandidateFailed) as failed, world.boot(attention_backend="torch_grouped") as server:
+        assert sum(ask(server, s["prompt"]) == s["answer"] for s in sums) == len(sums)
+        shared = "It was the best of times, it was the worst of times. " * 20
+        assert ask(server, shared + "And", 12) == ask(server, shared + "And", 12)  # the second finds a cached prefix
+        (scheduler,) = processes("sglang::scheduler")
+        scheduler.send_signal(signal.SIGSTOP)
+        asking = subprocess.Popen(
+            ["curl", "-s", "-m", "60", "-d", '{"text": "1+1="}', "-H", "Content-Type: application/json",
+             f"http://127.0.0.1:{server.port}/generate"], stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        began = time.monotonic()
+        try:
+            while time.monotonic() - began < 60:
+                server.alive()
+                time.sleep(0.5)
+        finally:
+            took = time.monotonic() - began
+            asking.kill()
+            asking.wait()
+    assert failed.value.failure == "hang_deadlock"
+    assert STALL_S <= took < STALL_S + 15
+    nothing_is_left()
+
+
+def test_attention_backend_triton_on_a_processor(world: World) -> None:
+    failed = world.fails(attention_backend="triton")
+    assert (failed.failure, failed.issue) == ("unsupported_arch", "cpu-triton-no-driver")
+    assert failed.evidence == "RuntimeError: 0 active drivers ([]). There should only be one."
+    assert b"Scheduler hit an exception" in failed.log
+
+
+def test_an_unknown_flag_is_refused_before_and_told_by_the_engine_itself(world: World) -> None:
+    candidate = Candidate(
+        engine="sglang", build=world.engines.build, model="m", revision="r", flags={"attention-backnd": "triton"}
+    )
+    with pytest.raises(Refused, match="--attention-backend"):
+        Sglang().check(candidate, world.facts)
+    known = world.facts.flag("watchdog-timeout")
+    assert known is not None
+    # a build whose facts are wrong: the flag passes admission and the engine itself refuses it
+    wrong = world.facts.model_copy(update={"flags": (*world.facts.flags, known.model_copy(update={"name": "no-such"}))})
+    other = World(world.node, world.engines, wrong, world.model)
+    failed = other.fails(no_such=3)
+    assert (failed.failure, failed.issue) == ("bad_argument", "argument-unknown")
+    assert failed.evidence.endswith("error: unrecognized arguments: --no-such 3")
+
+
+def test_a_model_folder_without_config_json(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "nocfg"
+    shutil.copytree(world.model, folder, ignore=shutil.ignore_patterns("config.json", "*.safetensors"))
+    failed = world.fails(model=folder)
+    assert (failed.failure, failed.issue) == ("bad_checkpoint", "config-json-missing")
+    assert "config.json" in failed.evidence
+
+
+def test_a_truncated_weight_file(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "cut"
+    shutil.copytree(world.model, folder)
+    os.truncate(folder / "model.safetensors", 30_000_000)
+    failed = world.fails(model=folder)
+    assert (failed.failure, failed.issue) == ("bad_checkpoint", "weights-truncated")
+    assert "SafetensorError" in failed.evidence
+
+
+class TakenPort:
+    """The node, but the first port that it gives is a stranger's."""
+
+    def __init__(self, node: LocalNode, port: int) -> None:
+        self.node, self.clock, self.ports = node, node.clock, [port]
+
+    @contextmanager
+    def open(self, spec: SandboxSpec) -> Iterator[object]:
+        with self.node.open(spec) as sandbox:
+            given = sandbox.free_port
+            sandbox.free_port = lambda: self.ports.pop() if self.ports else given()  # type: ignore[method-assign]
+            yield sandbox
+
+
+def test_s25_a_busy_port_and_s18_a_killed_scheduler(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        with (
+            pytest.raises(CandidateFailed) as failed,
+            world.boot(node=TakenPort(world.node, port)) as server,
+        ):
+            assert server.port != port
+            assert stranger.getsockname()[1] == port  # the stranger was left alone
+            server.alive()
+            (scheduler,) = processes("sglang::scheduler")
+            scheduler.kill()
+            began = time.monotonic()
+            while time.monotonic() - began < 30:
+                server.alive()
+                time.sleep(0.25)
+        print(f"a killed scheduler ended the server in {time.monotonic() - began:.1f} s")
+    assert (failed.value.failure, failed.value.issue) == ("crashed", "scheduler-killed")
+    assert "crashed with exit code -9" in failed.value.evidence
+    nothing_is_left()
+
+
+def test_s11_a_full_disk(world: World, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "none", str(small)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("this user can't mount a small file system")
+    try:
+        node = LocalNode("full", small, cancel=lambda: False)
+        (small / "filling").write_bytes(bytes(56 << 10))
+        with pytest.raises(DiskFull) as full, world.boot(node=node):
+            pytest.fail("it became ready")
+        print(full.value)
+        nothing_is_left()
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
