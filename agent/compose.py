@@ -12,7 +12,7 @@ from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
 from day0.agent.policy.base import Policy
-from day0.agent.pump import Pump
+from day0.agent.pump import HEARTBEAT_S, Pump
 from day0.agent.settings import Settings
 from day0.runs.artifacts import Artifacts
 from day0.runs.errors import Infrastructure, UserError
@@ -161,7 +161,9 @@ def _postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[str]]:
         yield store
 
 
-def parts(run: Run, nodes: NodePool, desk: Desk, at: Environments | None = None) -> Parts:
+def parts(
+    run: Run, nodes: NodePool, desk: Desk, at: Environments | None = None, heartbeat_s: float = HEARTBEAT_S
+) -> Parts:
     """Everything one run works with. Raises `UserError` when engine or model are not here."""
     from day0.tools.hub import resolve
     from day0.tools.revision import revision_of
@@ -179,7 +181,7 @@ def parts(run: Run, nodes: NodePool, desk: Desk, at: Environments | None = None)
         ledger=desk.ledger,
         artifacts=store,
         pool=nodes,
-        pump=Pump(run.id, desk.ledger, nodes, store, desk.lock, desk.listener),
+        pump=Pump(run.id, desk.ledger, nodes, store, desk.lock, desk.listener, heartbeat_s),
         policy=chosen,
         engine=adapter,
         environments=at or environments(settings),

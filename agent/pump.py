@@ -31,6 +31,8 @@ class Pump:
     artifacts: Artifacts
     lock: ControllerLock
     listener: Listener
+    heartbeat_s: float = HEARTBEAT_S
+    """how often the controller lock and a wish to cancel are looked at, wall seconds"""
     _beat: float = field(default=0.0, init=False)
 
     def start(self, work: Work) -> None:
@@ -57,7 +59,7 @@ class Pump:
 
     def _due(self) -> bool:
         now = time.monotonic()
-        if now - self._beat < HEARTBEAT_S:
+        if now - self._beat < self.heartbeat_s:
             return False
         self._beat = now
         return True

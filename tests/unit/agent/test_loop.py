@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from day0.agent import scripted, show
-from day0.agent.controller import Controller
+from day0.agent.controller import Controller, Interrupted
 from day0.agent.graph import BODIES, graph_picture
 from day0.agent.settings import load
-from day0.runs.errors import Infrastructure
+from day0.runs.errors import Infrastructure, LostLease
 from day0.runs.facts import Fact, Rung, RungStarted, Verdict
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock, request_cancel
@@ -183,7 +183,7 @@ def test_s06_cancel_stops_the_run(bench: Bench) -> None:
     bench.heard = heard
     run = bench.work(run_id)
     assert run.status == RunStatus.CANCELLED
-    assert all(a.status != AttemptStatus.RUNNING for a in bench.ledger.attempts(run_id))
+    assert bench.ledger.attempts(run_id)[0].status == AttemptStatus.QUEUED
 
 
 def test_s12_s13_a_retry_searches_on_and_repeats_nothing(bench: Bench) -> None:
@@ -242,3 +242,47 @@ def test_the_picture_is_drawn_from_the_graph() -> None:
     for name in BODIES:
         assert name in picture
     assert "decide -.-> confirm" in picture or "decide -. " in picture
+
+
+def once(rung: Rung, act: Callable[[], None]) -> Callable[[str, str, Fact], None]:
+    """Acts when a rung is first climbed."""
+    done: list[Rung] = []
+
+    def heard(run: str, attempt: str, fact: Fact) -> None:
+        if isinstance(fact, RungStarted) and fact.rung == rung and not done:
+            done.append(rung)
+            act()
+
+    return heard
+
+
+def test_ctrl_c_leaves_nothing_running_and_resume_goes_on(bench: Bench) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    run_id = bench.submit(policy="default")
+    bench.heard = once(Rung.MEASURE, stop)
+    with pytest.raises(Interrupted, match=f"day0 resume {run_id}") as told:
+        bench.work(run_id)
+    assert told.value.exit_code == 3
+    assert bench.ledger.run(run_id).status == RunStatus.QUEUED
+    (attempt,) = bench.ledger.attempts(run_id)
+    assert (attempt.status, attempt.epoch) == (AttemptStatus.QUEUED, 1)
+    before = len(attempt.verdicts)
+    assert bench.work(run_id).status == RunStatus.DONE
+    assert len(bench.ledger.attempts(run_id)[0].verdicts) > before
+
+
+def test_s04_a_controller_that_lost_its_lock_stops_and_writes_no_more(bench: Bench) -> None:
+    (file,) = bench.home.glob("*.controller")
+    run_id = bench.submit(policy="default")
+
+    def replaced() -> None:
+        file.unlink()
+        file.touch()
+
+    bench.heard = once(Rung.ACCURACY, replaced)
+    with pytest.raises(LostLease):
+        bench.work(run_id)
+    assert bench.ledger.run(run_id).status == RunStatus.RUNNING
+    assert bench.ledger.attempts(run_id)[0].verdict(Rung.MEASURE) is None
