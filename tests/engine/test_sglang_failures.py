@@ -147,7 +147,7 @@ def test_facts_of_the_installed_build(facts: EngineFacts) -> None:
     assert all(flag.takes_value or flag.kind in ("switch", "") for flag in facts.flags)
 
 
-def test_a_server_answers_counts_ends_and_a_stopped_scheduler_is_noticed(world: World) -> None:
+def test_a_server_answers_counts_and_ends_in_order(world: World) -> None:
     sums = [json.loads(line) for line in (world.model / "day0-task.jsonl").read_text().splitlines()]
     began = time.monotonic()
     with world.boot() as server:
