@@ -125,7 +125,7 @@ def policy(
 
 @contextmanager
 def saver(settings: Settings) -> Iterator[BaseCheckpointSaver[str]]:
-    """Where the graph's checkpoints lie: a file of their own, or the PostgreSQL of the ledger."""
+    """Where the graph's checkpoints lie: a file of their own beside the ledger's, or a schema of its PostgreSQL."""
     if settings.database.startswith("postgresql"):
         with _postgres_saver("postgresql://" + settings.database.partition("://")[2]) as store:
             yield store
@@ -134,14 +134,15 @@ def saver(settings: Settings) -> Iterator[BaseCheckpointSaver[str]]:
 
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    settings.home.mkdir(parents=True, exist_ok=True)
+    ledger_file = Path(settings.database.partition("///")[2])
+    file = ledger_file.with_name(ledger_file.name + ".checkpoints")
+    file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with SqliteSaver.from_conn_string(str(settings.home / "checkpoints.sqlite")) as store:
+        with SqliteSaver.from_conn_string(str(file)) as store:
             yield store
     except sqlite3.Error as error:
         raise Infrastructure(
-            f"the checkpoints can't be used ({error}); delete {settings.home / 'checkpoints.sqlite'} and resume: "
-            "the ledger has all"
+            f"the checkpoints can't be used ({error}); delete {file} and resume: the ledger has all"
         ) from error
 
 

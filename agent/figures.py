@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import exp
 
 from day0.runs.errors import UserError
 from day0.runs.facts import Knee, LoadPoint
@@ -14,6 +15,8 @@ KNEE, RATE, GOODPUT, TTFT, TPOT = "knee", "offered_rate", "output", "ttft", "tpo
 SIGMAS = 2.5
 """half width of a range in s.d. of boot-to-boot noise: about one replay in eighty falls outside by chance"""
 LEAST_HALF_WIDTH = 0.05
+MOST_HALF_WIDTH = 0.3
+"""a wider range would call anything the same"""
 
 
 def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoint], noise: float) -> tuple[Figure, ...]:
@@ -26,10 +29,10 @@ def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoin
     first, narrow = knees[0], knees[1:] or knees
     label = "short" if first.short else ""
     mean = sum(k.rate_rps for k in narrow) / len(narrow)
-    half = max(LEAST_HALF_WIDTH, SIGMAS * noise)
-    low = min(k.passed_rps for k in narrow) * (1 - half)
+    half = min(MOST_HALF_WIDTH, max(LEAST_HALF_WIDTH, SIGMAS * noise))
+    low = min(k.passed_rps for k in narrow) * exp(-half)
     above = [k.failed_rps for k in narrow if k.failed_rps is not None]
-    high = _r(max(above) * (1 + half)) if len(above) == len(narrow) else None
+    high = _r(max(above) * exp(half)) if len(above) == len(narrow) else None
     out = [
         Figure(name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=high, label=label),
         Figure(name=RATE, unit="requests/s", value=first.passed_rps, label=label),
@@ -42,8 +45,8 @@ def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoin
                 name=GOODPUT,
                 unit="tok/s",
                 value=_r(value),
-                low=_r(value * (1 - half)),
-                high=_r(value * (1 + half)),
+                low=_r(value * exp(-half)),
+                high=_r(value * exp(half)),
                 label=label,
             )
         )

@@ -67,10 +67,13 @@ def build(parts: Parts | None, saver: BaseCheckpointSaver[str] | None = None) ->
 
 
 def drive(parts: Parts, run_id: str, saver: BaseCheckpointSaver[str]) -> None:
-    """Runs the graph to its end, from the last checkpoint where there is an unfinished one."""
+    """Runs the graph to its end, from the last checkpoint where there is an unfinished one.
+
+    A checkpoint that knows more than the ledger (of a ledger that was replaced) is not believed.
+    """
     graph = build(parts, saver)
     config: Any = {"configurable": {"thread_id": run_id}, "recursion_limit": MOST_STEPS}
-    unfinished = bool(graph.get_state(config).next)
+    unfinished = bool(graph.get_state(config).next) and parts.ledger.run(run_id).baseline is not None
     start = None if unfinished else State(run_id=run_id, round=0)
     graph.invoke(start, config, durability="sync")
 

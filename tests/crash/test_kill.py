@@ -72,7 +72,7 @@ def test_s01_s08_killed_there_it_goes_on_and_ends_the_same(
     run_id = dead.stdout.split()[0]
     bare = tmp_path / "bare"
     shutil.copytree(home, bare)
-    for file in bare.glob("checkpoints.sqlite*"):
+    for file in bare.glob("*.checkpoints*"):
         file.unlink()
     for place in (home, bare):
         again = run(place, model, run_id)
