@@ -9,6 +9,7 @@ from itertools import accumulate
 from math import log, sqrt
 
 from day0.runs.workload import Workload
+from day0.sandboxes.twin.replica import NEVER
 from day0.sandboxes.twin.simulate import Load, Point
 
 STEADY_SHARE = 0.02
@@ -66,7 +67,7 @@ def figures(workload: Workload, point: Point, rate: float, window_s: float) -> F
     """What an open-loop point says; requests that the engine refused make it miss everything."""
     r, slo = point.requests, workload.slo
     inside = [i for i, t in enumerate(r.arrive) if 0.0 <= t < window_s]
-    if not inside or any(r.finish[i] < 0 for i in inside):
+    if not inside or any(r.finish[i] == NEVER for i in inside):
         return Figures(0.0, 0.0, 0.0, 0.0, 9.0, "failed requests")
     left = max(1, r.tokens - 1)
     ttft = _at([r.first[i] - r.arrive[i] for i in inside], slo.ttft_percentile)

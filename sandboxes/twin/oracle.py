@@ -83,10 +83,12 @@ def arguments(world: World, flags: Mapping[str, FlagValue], build: str = "") -> 
     return resolve.resolve(world, resolve.parse(world.build(build).flags, words))
 
 
-def scene(args: Mapping[str, Any], env: Mapping[str, str], build: str, *, tuned: bool) -> Scene:
+def scene(
+    args: Mapping[str, Any], env: Mapping[str, str], build: str, *, tuned: bool, source: Mapping[str, str] | None = None
+) -> Scene:
     """What conditions see of a server: its resolved arguments by their dashed names."""
     flags = {key.replace("_", "-"): value for key, value in args.items() if value is not None and value is not False}
-    return Scene(flags=flags, env=env, build=build, tuned=tuned)
+    return Scene(flags=flags, env=env, build=build, tuned=tuned, source=source or {})
 
 
 def rated(world: World, workload: Workload, choice: tuple[Mapping[str, FlagValue], Mapping[str, str], bool]) -> Rating:
@@ -99,7 +101,7 @@ def rated(world: World, workload: Workload, choice: tuple[Mapping[str, FlagValue
         return Rating(tok_s=0.0, why=str(error), **common)
     if args["max_total_num_tokens"] < workload.input_tokens + workload.output_tokens:
         return Rating(tok_s=0.0, why="out of memory", **common)
-    seen = scene(args, env, world.builds[0].name, tuned=tuned)
+    seen = scene(args, env, world.builds[0].name, tuned=tuned, source=world.builds[0].tree)
     for fault in world.faults:
         if fault.kind != "slow_start" and holds(fault.when, seen):
             # a fault under load counts from its first request: nobody may serve with it

@@ -7,7 +7,7 @@ from math import exp, log
 
 from day0.runs.workload import Workload
 from day0.sandboxes.twin.figures import alone, figures, offered
-from day0.sandboxes.twin.replica import ServerSpec
+from day0.sandboxes.twin.replica import NEVER, ServerSpec
 from day0.sandboxes.twin.simulate import Noise, simulate
 
 MAX_POINTS = 5
@@ -53,7 +53,7 @@ def estimate(server: ServerSpec, workload: Workload) -> float:
 def stream(server: ServerSpec, workload: Workload) -> Rated:
     """Tokens per second of one stream after its first token."""
     r = simulate(server, alone(workload), QUIET).requests
-    if r.finish[0] < 0:
+    if r.finish[0] == NEVER:
         return Rated(0.0, 0.0, 1, "does not fit")
     last = len(r.finish) - 1
     return Rated(1.0 / (r.finish[last] - r.arrive[last]), (r.tokens - 1) / (r.finish[last] - r.first[last]), 1, "")

@@ -20,6 +20,8 @@ from day0.sandboxes.twin.costs import Costs
 from day0.sandboxes.twin.prefixcache import Pool
 
 IDLE, PREFILL, DECODE = 0, 1, 2
+NEVER = -inf
+"""The first token and the end of a request that the engine refused; times before the window are negative too."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class ServerSpec:
 
 
 class Requests:
-    """What is asked and what came of it, one list per quantity; seconds; `first` and `finish` are -1 until known."""
+    """What is asked and what came of it, a list per quantity; seconds; `first` and `finish` are `NEVER` until known."""
 
     __slots__ = ("arrive", "cached", "finish", "first", "own", "prefix", "prompt", "replica", "step", "steps", "tokens")
 
@@ -61,8 +63,8 @@ class Requests:
         self.arrive.append(arrive)
         self.prefix.append(prefix)
         self.steps.append(steps)
-        self.first.append(-1.0)
-        self.finish.append(-1.0)
+        self.first.append(NEVER)
+        self.finish.append(NEVER)
         self.cached.append(0)
         self.own.append(0)
         self.replica.append(0)

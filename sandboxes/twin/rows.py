@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from day0.sandboxes.twin.replica import NEVER
 from day0.sandboxes.twin.simulate import Point
 
 
@@ -56,7 +57,7 @@ def _seen(point: Point, number: int, cut: Cut, starts: Sequence[Sequence[int]]) 
     limit, error = cut.of(sent)
     if sent >= cut.died_s:
         return _Seen(error="ClientConnectorError: Cannot connect to host: Connection refused")
-    if finish < 0:
+    if finish == NEVER:
         return _Seen(latency_ms=1.0, error="the input is longer than the KV cache")
     if first > limit:
         return _Seen(latency_ms=1e3 * (limit - sent), error=error)

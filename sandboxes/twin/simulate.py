@@ -66,7 +66,9 @@ class Point:
         running = waiting = 0
         fullest = 0.0
         for number, states in enumerate(self.states):
-            times = self._times.setdefault(number, [s[0] for s in states])
+            times = self._times.get(number)
+            if times is None:
+                times = self._times[number] = [s[0] for s in states]
             index = bisect_right(times, now) - 1
             if index >= 0:
                 _, more, queued, held = states[index]

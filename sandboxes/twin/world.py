@@ -36,10 +36,11 @@ class NodeSpec(Frozen):
     cores: int = Field(default=128, ge=1)
     memory_gib: float = Field(default=3023.0, gt=0)
     disk_free_gib: float = Field(default=6000.0, ge=0)
-    disk_gib_s: float = Field(default=2.0, gt=0, description="reading weights, over all ranks")
+    disk_gib_s: float = Field(default=1.2, gt=0, description="reading weights, over all ranks")
     governor: str = "performance"
     numa_balancing: bool = False
     kernel: str = "6.8.0-60-generic"
+    amd_smi: Literal["works", "missing", "hangs"] = "works"
 
     def chip(self) -> Chip:
         """One accelerator as the layout wants it."""

@@ -14,11 +14,12 @@ from day0.sandboxes.spec import SandboxSpec
 
 from tests.contract.node_worlds.played import PlayedWorld
 from tests.contract.node_worlds.real import RealWorld
+from tests.contract.node_worlds.twin import TwinWorld
 
-World = RealWorld | PlayedWorld
+World = RealWorld | PlayedWorld | TwinWorld
 
 
-@pytest.fixture(params=[RealWorld, PlayedWorld], ids=["local", "scripted"])
+@pytest.fixture(params=[RealWorld, PlayedWorld, TwinWorld], ids=["local", "scripted", "twin"])
 def world(request, tmp_path):
     world = request.param(tmp_path / "home")
     yield world

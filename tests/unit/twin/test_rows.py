@@ -33,6 +33,15 @@ def test_every_token_has_its_time(accept):
         assert row.tokens_within(-inf, inf) == 100
 
 
+def test_what_ended_before_the_window_is_served_too():
+    offered = load(30, 5.0)
+    early = Load(**{**offered.__dict__, "arrivals": tuple(t - 100.0 for t in offered.arrivals), "begin": -100.0})
+    point = play(server(), early, Noise())
+    seen = rows(point)
+    assert all(r.ok and r.ended_s < 0 and r.output_tokens == 100 for r in seen)
+    assert Activity(point, zero=0.0).totals(0.0).finished == 30
+
+
 def test_a_gap_holds_the_prefill_that_ran_in_between():
     alone = play(server(), Load(1000, 51, 0, 1, (0,), (0.0,)), Noise())
     middle = (alone.requests.first[0] + alone.requests.finish[0]) / 2

@@ -1,0 +1,164 @@
+"""A simulated machine that outlives the day0 that uses it: its clock and what runs on it lie in the node's folder.
+
+`clock` holds the node's time as eight bytes and is written after every call that lets time pass; `state.json` holds
+processes, accelerator memory and ports and is written when these changed. Whoever opens the folder after a kill -9
+finds the same processes, still holding what they held, though nobody plays their programs any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from itertools import count
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from day0.sandboxes import identity
+from day0.sandboxes.simulated.kernel import Action, Kernel
+from day0.sandboxes.simulated.machine import Context, Machine, SimProcess, Tree
+from day0.sandboxes.simulated.steps import Answer, Drop, Handler, Request, Step, Use, Wait
+from day0.sandboxes.spool import SpoolWriter
+
+_NUMBERS = count()
+_LIVING: set[str] = set()
+"""Owners in this process that are still there."""
+
+
+def new_owner() -> str:
+    """A name for a node object: process, its start time, world and a number."""
+    own = identity.stat(os.getpid())
+    name = f"{os.getpid()}:{own.start if own else 0}:{next(_NUMBERS)}"
+    _LIVING.add(name)
+    return name
+
+
+def gone(owner: str) -> None:
+    """The owner is no more, as after a kill -9."""
+    _LIVING.discard(owner)
+
+
+def lives(owner: str) -> bool:
+    """Whether a recorded owner is still there."""
+    pid, start, _ = (int(part) for part in owner.split(":"))
+    if pid == os.getpid():
+        return owner in _LIVING
+    found = identity.stat(pid)
+    return found is not None and found.start == start
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose processes these are."""
+
+    name: str
+
+
+class _Kernel(Kernel):
+    """Tells `paused` whenever time has passed."""
+
+    def __init__(self, start: float, paused: Action) -> None:
+        super().__init__(start)
+        self._paused = paused
+
+    def run(self, until: float, done: Callable[[], bool], check: Action) -> bool:
+        """As `Kernel.run`."""
+        try:
+            return super().run(until, done, check)
+        finally:
+            self._paused()
+
+
+class TwinMachine(Machine):
+    """A `Machine` kept in a folder. Raises `OSError` where the folder can't be used."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder, self._state = folder, folder / "state.json"
+        self._seen: object = None
+        self._changes = 0
+        self._leftovers = folder / "leftovers"
+        self._leftovers.mkdir(parents=True, exist_ok=True)
+        self._clock = os.open(folder / "clock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        kept = os.pread(self._clock, 8, 0)
+        self.kernel = _Kernel(struct.unpack("<d", kept)[0] if len(kept) == 8 else 0.0, self.save)
+        self.leaked = 0
+        self._restore()
+
+    @property
+    def vram_bytes(self) -> int:
+        """Accelerator memory in use: by processes, and by nobody."""
+        return self.leaked + sum(p.vram_bytes for tree in self.trees for p in tree.living())
+
+    def start(self, *args: Any, **more: Any) -> SimProcess:
+        """As `Machine.start`."""
+        self._changes += 1
+        self.trees[:] = [tree for tree in self.trees if not tree.members or tree.living()]
+        return super().start(*args, **more)
+
+    def listen(self, port: int, process: SimProcess, handler: Handler) -> None:
+        """As `Machine.listen`."""
+        self._changes += 1
+        super().listen(port, process, handler)
+
+    def release(self, process: SimProcess) -> None:
+        """As `Machine.release`."""
+        self._changes += 1
+        super().release(process)
+
+    def save(self) -> None:
+        """The clock; and the rest, where it is not what was last written."""
+        os.pwrite(self._clock, struct.pack("<d", self.kernel.now), 0)
+        now = (self._changes, self.vram_bytes)
+        if now != self._seen:
+            self._seen = now
+            part = self._state.with_suffix(".part")
+            part.write_text(json.dumps(self._picture()), encoding="utf-8")
+            part.replace(self._state)
+
+    def _picture(self) -> dict[str, Any]:
+        ports = {id(process): port for port, (process, _) in self._ports.items()}
+        trees = []
+        for tree in self.trees:
+            living = [
+                {"pid": p.pid, "argv": list(p.argv), "vram": p.vram_bytes, "port": ports.get(id(p))}
+                for p in tree.living()
+            ]
+            owner = tree.owner.name if isinstance(tree.owner, Owner) else getattr(tree.owner, "token", "")
+            if living and owner:
+                trees.append({"attempt": tree.attempt, "owner": owner, "processes": living})
+        return {"pid": self._pid, "leaked": self.leaked, "trees": trees}
+
+    def _restore(self) -> None:
+        try:
+            picture = json.loads(self._state.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        self._pid, self.leaked = int(picture["pid"]), int(picture["leaked"])
+        for number, kept in enumerate(picture["trees"]):
+            folder = self._leftovers / f"{os.getpid()}-{next(_NUMBERS)}-{number}"
+            folder.mkdir(parents=True, exist_ok=True)
+            tree = Tree(str(kept["attempt"]), Owner(str(kept["owner"])), SpoolWriter(str(folder)))
+            self.trees.append(tree)
+            for one in kept["processes"]:
+                self._revive(tree, one)
+
+    def _revive(self, tree: Tree, kept: dict[str, Any]) -> None:
+        context = Context(tuple(kept["argv"]), {}, self.folder, self, int(kept["pid"]))
+        process = SimProcess(self, _left, context, tree)
+        process.vram_bytes = int(kept["vram"])
+        if kept["port"] is not None:
+            super().listen(int(kept["port"]), process, _hangs_up)
+
+
+def _left(_: Context) -> Generator[Step, object, None]:
+    """A program whose day0 is gone: it holds what it held."""
+    yield Use()
+    yield Wait(inf)
+
+
+def _hangs_up(_: Request) -> Generator[Answer, None, None]:
+    yield Drop()

@@ -1,0 +1,1 @@
+"""Programs of the simulated node, by the beginning of their command lines."""

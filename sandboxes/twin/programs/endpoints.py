@@ -1,0 +1,125 @@
+"""The HTTP endpoints of a simulated server, as far as tools use them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+from day0.sandboxes.simulated.steps import Answer, Body, Head, Request, Wait
+from day0.sandboxes.twin import answers
+from day0.sandboxes.twin.activity import Totals
+from day0.sandboxes.twin.serving import LiveServer
+from day0.sandboxes.twin.site import Site
+
+QUICK_S = 0.005
+GENERATING = ("/generate", "/v1/chat/completions", "/v1/completions")
+
+
+def handle(site: Site, live: LiveServer, request: Request) -> Iterator[Answer]:
+    """One request."""
+    path = request.path.partition("?")[0]
+    if path in GENERATING:
+        yield from _generate(site, live, path, request)
+        return
+    yield Wait(QUICK_S)
+    if path in ("/health", "/health_generate", "/ready"):
+        yield Head(200)
+    elif path in ("/server_info", "/get_server_info"):
+        yield from _json(server_info(live))
+    elif path in ("/model_info", "/get_model_info"):
+        yield from _json({"model_path": live.args["model_path"], "is_generation": True})
+    elif path == "/v1/models":
+        yield from _json({"object": "list", "data": [{"id": live.args["model_path"], "object": "model"}]})
+    elif path == "/metrics" and live.args.get("enable_metrics"):
+        yield Head(200, {"content-type": "text/plain; version=0.0.4"})
+        yield Body(metrics(live, site.machine.kernel.now).encode())
+    elif path == "/flush_cache":
+        busy = live.activity is not None and live.activity.state(site.machine.kernel.now)[0]
+        yield Head(400 if busy or live.stuck else 200)
+    else:
+        yield Head(404)
+
+
+def _json(value: object, status: int = 200) -> Iterator[Answer]:
+    yield Head(status, {"content-type": "application/json"})
+    yield Body(json.dumps(value).encode())
+
+
+def _generate(site: Site, live: LiveServer, path: str, request: Request) -> Iterator[Answer]:
+    try:
+        body = json.loads(request.body or b"{}")
+        prompt, most = _asked(path, body)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        yield from _json({"error": {"message": "the request can't be read"}}, 400)
+        return
+    if live.stuck or live.fault_under(1, ("hang",)):
+        live.stuck += 1
+        yield Wait(inf)
+    length = answers.tokens(prompt)
+    if length + most > live.args["max_total_num_tokens"]:
+        yield from _json({"error": {"message": "the input is longer than the KV cache"}}, 400)
+        return
+    wrong, flavour = live.wrong(1)
+    text = answers.reply(prompt, most, right=live.world.model.right, wrong=wrong, flavour=flavour)
+    written = min(most, answers.tokens(text)) if not body.get("sampling_params", {}).get("ignore_eos") else most
+    seconds = live.alone_s(length, written)
+    yield Wait(seconds)
+    live.served(length, written, seconds)
+    if path == "/generate":
+        meta = {"prompt_tokens": length, "completion_tokens": written, "cached_tokens": 0, "e2e_latency": seconds}
+        yield from _json({"text": text, "meta_info": {**meta, "finish_reason": {"type": "length"}}})
+        return
+    usage = {"prompt_tokens": length, "completion_tokens": written, "total_tokens": length + written}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+    choice |= {"text": text} if path == "/v1/completions" else {"message": {"role": "assistant", "content": text}}
+    yield from _json({"model": live.args["model_path"], "choices": [choice], "usage": usage})
+
+
+def _asked(path: str, body: dict[str, Any]) -> tuple[str, int]:
+    """(prompt, most tokens)."""
+    if path == "/generate":
+        sampling = body.get("sampling_params") or {}
+        text = body["text"] if "text" in body else " ".join(map(str, body["input_ids"]))
+        return str(text), int(sampling.get("max_new_tokens", 128))
+    text = body["prompt"] if path == "/v1/completions" else body["messages"][-1]["content"]
+    return str(text), int(body.get("max_tokens") or 128)
+
+
+def server_info(live: LiveServer) -> dict[str, Any]:
+    """Resolved arguments, version, and one internal state per data-parallel rank."""
+    args = dict(live.args)
+    ranks = max(1, live.spec.replicas) * max(1, int(args.get("attn_dp_size") or 1))
+    per_rank = live.spec.cap * live.spec.replicas // ranks
+    state = {
+        "effective_max_running_requests_per_dp": per_rank,
+        "memory_usage": {"token_capacity": args["max_total_num_tokens"] // max(1, int(args.get("attn_dp_size") or 1))},
+    }
+    if live.spec.accept > 1:
+        state["avg_spec_accept_length"] = round(live.spec.accept, 3)
+    return {**args, "version": live.build.version, "internal_states": [state] * ranks}
+
+
+def metrics(live: LiveServer, now: float) -> str:
+    """Prometheus' text."""
+    running, waiting, use = (0, 0, 0.0) if live.activity is None else live.activity.state(now)
+    total = Totals(**vars(live.totals))
+    if live.activity is not None:
+        total.add(live.activity.totals(now))
+    label = '{model_name="' + str(live.args["model_path"]).replace('"', "") + '"}'
+    values = {
+        "num_running_reqs": float(running + live.stuck),
+        "num_queue_reqs": float(waiting),
+        "token_usage": round(use, 4),
+        "generation_tokens_total": round(total.generated, 1),
+        "prompt_tokens_total": total.prompt,
+        "cached_tokens_total": total.cached,
+        "num_requests_total": total.finished,
+        "time_to_first_token_seconds_sum": round(total.ttft_s, 6),
+        "time_to_first_token_seconds_count": total.begun,
+        "spec_accept_length": round(live.spec.accept, 3) if live.spec.accept > 1 and running else 0.0,
+        "inter_token_latency_seconds_count": round(total.generated, 1),
+        "max_total_num_tokens": float(live.args["max_total_num_tokens"]),
+    }
+    return "".join(f"sglang:{name}{label} {value}\n" for name, value in values.items())

@@ -1,0 +1,239 @@
+"""`loadgen.py` and `ask.py` in the harness of a simulated node: same command lines, same files, virtual time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from day0.runs.values import canonical_json, sha256
+from day0.sandboxes.simulated.machine import Context
+from day0.sandboxes.simulated.steps import Out, Step, Wait
+from day0.sandboxes.twin import answers
+from day0.sandboxes.twin.rows import Cut, requests_json
+from day0.sandboxes.twin.serving import LiveServer
+from day0.sandboxes.twin.simulate import Load, Point
+from day0.sandboxes.twin.site import Site
+
+IMPORT_S, POLL_S, TICK_S = 6.0, 0.25, 0.5
+CUT_PROMPTS_S = 0.01
+ASK_IMPORT_S = 1.0
+CPU_OF_A_REQUEST = 0.02
+"""seconds of the client's core per request and second of its stream"""
+Steps = Generator[Step, object, Any]
+
+
+def load_generator(site: Site, ctx: Context) -> Steps:
+    """Imports, then runs one announced plan after the other until told to stop."""
+    yield Wait(IMPORT_S, cpu=1.0)
+    save(ctx.folder / "ready.json", json.dumps({"import_s": IMPORT_S}))
+    yield Out(f"ready after {IMPORT_S:.1f} s\n".encode())
+    number = 1
+    while not (ctx.folder / "stop").exists():
+        go, path = ctx.folder / f"go-{number}", ctx.folder / f"plan-{number}.json"
+        if not go.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != go.read_text().strip():
+            yield Wait(POLL_S)
+            continue
+        yield from _Run(site, ctx, number, json.loads(path.read_bytes())).play()
+        number += 1
+
+
+def content_of(plan: dict[str, Any]) -> str:
+    """What keys a point's noise: all of the plan but its number and place."""
+    return sha256(canonical_json({k: v for k, v in plan.items() if k not in ("number", "base_url", "tokenizer")}))
+
+
+def load_of(plan: dict[str, Any]) -> Load:
+    """The plan as the simulation takes it."""
+    clients = int(plan["concurrency"] or 0)
+    requests = plan["requests"]
+    return Load(
+        prompt=plan["input_tokens"],
+        tokens=plan["output_tokens"],
+        prefix_tokens=plan["prefix_tokens"],
+        distinct=len(plan["prefixes"]),
+        prefixes=tuple(prefix for _, prefix, _ in requests),
+        arrivals=() if clients else tuple(at for at, _, _ in requests),
+        clients=clients,
+        begin=-plan["lead_s"],
+        until=plan["window_s"],
+    )
+
+
+@dataclass
+class _Run:
+    """One plan."""
+
+    site: Site
+    ctx: Context
+    number: int
+    plan: dict[str, Any]
+
+    def play(self) -> Steps:
+        """Primes, loads, waits to the end of the plan or of the server, writes the result."""
+        plan, kernel = self.plan, self.site.machine.kernel
+        live = self.site.servers.get(urlsplit(plan["base_url"]).port or 0)
+        ready = 8 * plan["concurrency"] if plan["concurrency"] else len(plan["requests"])
+        yield Wait(CUT_PROMPTS_S * ready, cpu=1.0)
+        primes = yield from self._prime(live)
+        began = kernel.now
+        zero: float = began + plan["lead_s"] + 0.05
+        if live is None or live.stuck:
+            yield from self._unanswered(primes, zero, live)
+            return
+        point, dies = live.begin(load_of(plan), content_of(plan), zero, began)
+        if dies < inf:
+            kernel.after(dies - began, lambda: _die(live, dies))
+        end = zero + self._end(point)
+        early = yield from self._wait(live, end)
+        now = kernel.now
+        died = min(dies, now) - zero if live.process.code is not None else inf
+        frozen = live.activity.frozen - zero if live.activity else inf
+        over = plan["window_s"] if plan["concurrency"] else plan["window_s"] + plan["drain_s"]
+        cut = Cut(plan["request_deadline_s"], min(now - zero if early else over, frozen), died)
+        live.settle(now)
+        text = requests_json(point, cut, planned=not plan["concurrency"], hashed=content_of(plan)[7:23])
+        self._result(primes, text, zero, early=early, began=began)
+
+    def _prime(self, live: LiveServer | None) -> Steps:
+        """Shared prefixes one request at a time, in turn over the replicas; what each found in the cache."""
+        plan, out = self.plan, []
+        shared, prompt = plan["prefix_tokens"], plan["input_tokens"]
+        have: dict[tuple[int, int], None] = {}
+        for turn, (prefix, _) in enumerate(plan["primes"]):
+            if live is None or live.stuck or live.process.code is not None:
+                out.append({"prefix": prefix, "cached_tokens": None, "error": "ClientConnectorError"})
+                continue
+            at = (turn % live.spec.replicas, prefix)
+            found = shared if at in have and live.spec.reuse else 0
+            have.pop(at, None)
+            have[at] = None
+            while len(have) * shared > live.spec.kv_tokens * live.spec.replicas:
+                have.pop(next(iter(have)))
+            seconds = live.alone_s(prompt, 1, found)
+            yield Wait(seconds, cpu=0.1)
+            live.served(prompt, 1, seconds)
+            out.append({"prefix": prefix, "cached_tokens": found, "error": ""})
+        return out
+
+    def _end(self, point: Point) -> float:
+        """When the plan is over, in the point's time."""
+        plan = self.plan
+        if plan["concurrency"]:
+            return float(plan["window_s"])
+        window, drain = float(plan["window_s"]), float(plan["drain_s"])
+        return min(max(max(point.requests.finish, default=0.0), window), window + drain)
+
+    def _wait(self, live: LiveServer, end: float) -> Steps:
+        """Until `end`; True when it was told to stop, or its server is gone, before."""
+        kernel = self.site.machine.kernel
+        mark = self.ctx.folder / f"cancel-{self.number}"
+        stuck = live.activity is not None and live.activity.frozen < end
+        until = kernel.now + self.plan["lead_s"] + self.plan["window_s"] + self.plan["drain_s"] if stuck else end
+        while kernel.now < until:
+            yield Wait(min(TICK_S, until - kernel.now), cpu=self._cpu())
+            if mark.exists():
+                return True
+            if live.process.code is not None:
+                return False
+        return False
+
+    def _cpu(self) -> float:
+        rate = float(len(self.plan["requests"]) / (self.plan["window_s"] + self.plan["lead_s"]))
+        return min(0.6, 0.02 + CPU_OF_A_REQUEST * rate * float(self.plan["output_tokens"]) / 100)
+
+    def _unanswered(self, primes: Any, zero: float, live: LiveServer | None) -> Steps:
+        """Nobody listens, or nobody answers any more."""
+        plan = self.plan
+        error = "ClientConnectorError: Connection refused" if live is None else "cut"
+        yield Wait(1.0 if live is None else plan["lead_s"] + plan["window_s"] + plan["drain_s"])
+        rows = [
+            {
+                "planned": at, "sent": at, "ttft_ms": 0.0, "latency_ms": 0.0, "output_tokens": 0,
+                "asked_tokens": plan["input_tokens"], "ok": False, "error": error,
+            }
+            for at, _, _ in plan["requests"][: plan["concurrency"] or None]
+        ]  # fmt: skip
+        self._result(primes, json.dumps(rows), zero, early=False, began=zero - plan["lead_s"])
+
+    def _result(self, primes: Any, requests: str, zero: float, *, early: bool, began: float) -> None:
+        now = self.site.machine.kernel.now
+        head = {
+            "number": self.number,
+            "early": early,
+            "ended_s": round(now - zero, 6),
+            "wall_s": round(now - began, 6),
+            "cpu_share": round(self._cpu(), 4),
+            "lag_p95_ms": 1.0,
+            "lag_max_ms": 4.0,
+            "chat": bool(self.plan["chat"]),
+            "primes": primes,
+        }
+        save(self.ctx.folder / f"result-{self.number}.json", json.dumps(head)[:-1] + f', "requests": {requests}}}')
+
+
+def _die(live: LiveServer, at: float) -> None:
+    """The load brought the server down."""
+    fault = next((f for f in live.faults if f.kind in ("crash", "oom") and f.when.running), None)
+    if live.process.code is not None or fault is None:
+        return
+    if live.activity is not None:
+        live.activity.stop = at
+    for text in fault.log:
+        live.process.tree.spool.append(text.encode() + b"\n")
+    for process in live.process.tree.living():
+        process.end(fault.exit_code)
+
+
+def questions(site: Site, ctx: Context) -> Steps:
+    """`ask.py N`: chat questions at a concurrency; writes `answers-N.json`."""
+    number = ctx.argv[-1]
+    ask = json.loads((ctx.folder / f"ask-{number}.json").read_bytes())
+    live = site.servers.get(urlsplit(ask["base_url"]).port or 0)
+    yield Wait(ASK_IMPORT_S, cpu=1.0)
+    concurrency, asked = int(ask["concurrency"]), ask["questions"]
+    per_replica = -(-min(concurrency, len(asked)) // live.spec.replicas) if live else 0
+    if live is not None and (live.stuck or live.fault_under(per_replica, ("hang",))):
+        live.stuck += min(concurrency, len(asked))
+        yield Wait(ask["request_deadline_s"])
+        texts = [{"key": q["key"], "error": "TimeoutError: "} for q in asked]
+    else:
+        texts = yield from _answered(live, asked, concurrency)
+    save(ctx.folder / f"answers-{number}.json", json.dumps({"answers": texts}))
+
+
+def _answered(live: LiveServer | None, asked: list[dict[str, Any]], concurrency: int) -> Steps:
+    """Question after question in `concurrency` lanes; each takes what a batch of that size does."""
+    out = []
+    lanes = [0.0] * max(1, concurrency)
+    now = 0.0
+    for question in asked:
+        if live is None or live.process.code is not None:
+            out.append({"key": question["key"], "error": "ClientConnectorError: Connection refused"})
+            continue
+        wrong, flavour = live.wrong(min(concurrency, len(asked)))
+        prompt, most = question["prompt"], int(question["max_tokens"])
+        text = answers.reply(prompt, most, right=live.world.model.right, wrong=wrong, flavour=flavour)
+        written, length = min(most, answers.tokens(text)), answers.tokens(prompt)
+        lane = lanes.index(min(lanes))
+        seconds = live.together_s(length, written, min(concurrency, len(asked)))
+        lanes[lane] += seconds
+        live.served(length, written, seconds)
+        out.append({"key": question["key"], "text": text, "finish": "stop", "tokens": written})
+        if min(lanes) > now:
+            yield Wait(min(lanes) - now, cpu=0.2)
+            now = min(lanes)
+    yield Wait(max(0.0, max(lanes) - now), cpu=0.2)
+    return out
+
+
+def save(path: Path, text: str) -> None:
+    """There whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
