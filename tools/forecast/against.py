@@ -45,7 +45,8 @@ def read_models(file: Path) -> dict[str, Any]:
         raise UserError(f"{file} can't be read as JSON: {reason}") from None
     if not isinstance(value, dict):
         raise UserError(f"{file} is no table of models: it must map names to entries")
-    return value
+    inner = value.get("models")
+    return inner if isinstance(inner, dict) else value
 
 
 def against(

@@ -10,6 +10,7 @@ from day0.runs.engine_facts import ModelFacts
 from day0.runs.geometry import Geometry, Precision
 from day0.runs.values import Frozen
 from day0.tools.forecast.hardware import Hardware, document
+from day0.tools.forecast.point import SILENT_CAP
 from pydantic import Field
 
 AITER_HEADS = (16, 128)
@@ -22,7 +23,7 @@ INDEXED_PAGE = 64
 class Omen(Frozen):
     """One expected problem."""
 
-    kind: str = Field(description="architecture, exclude, nextn, moe_shape, heads, page or files")
+    kind: str = Field(description="architecture, exclude, nextn, moe_shape, heads, page, cap or files")
     text: str
 
 
@@ -39,6 +40,7 @@ def omens(
         *_nextn(name, geometry, known),
         *(_moe(geometry, known) if silicon.vendor == "amd" and "fp4" in precisions else ()),
         *_heads(geometry, silicon),
+        *_cap(geometry, silicon),
         *(Omen(kind="files", text=text) for text in (facts.warnings if facts is not None else ())),
     ]
     return tuple(found)
@@ -64,8 +66,8 @@ def _exclude(facts: ModelFacts, geometry: Geometry, known: dict[str, Any], versi
     if not draft or runtime or (version and _order(version) >= _order(fixed)) or geometry.layers == 61:
         return []
     text = (
-        f"{len(draft)} exclude entries name the draft layer as `model.layers.{geometry.layers}.*`, which an engine "
-        f"before {fixed} calls `model.decoder.*`: it would load unquantised weights as quantised (sglang#30265)"
+        f"{len(draft)} exclude entries name the draft layer as `model.layers.{geometry.layers}.*`, which an "
+        f"engine before {fixed} calls `model.decoder.*`: it would load unquantised weights as quantised (sglang#30265)"
     )
     return [Omen(kind="exclude", text=text)]
 
@@ -120,3 +122,13 @@ def _heads(geometry: Geometry, silicon: Hardware) -> list[Omen]:
         text = f"sparse attention needs --page-size {INDEXED_PAGE} and a BF16 or FP8 (e4m3) cache"
         out.append(Omen(kind="page", text=text))
     return out
+
+
+def _cap(geometry: Geometry, silicon: Hardware) -> list[Omen]:
+    if not geometry.draft_layers or silicon.vendor != "amd":
+        return []
+    text = (
+        f"with speculation SGLang runs at most {SILENT_CAP} requests a replica unless --max-running-requests says "
+        "more; forecasts of +MTP layouts keep that cap"
+    )
+    return [Omen(kind="cap", text=text)]

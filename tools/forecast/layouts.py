@@ -12,7 +12,7 @@ from day0.runs.workload import Workload
 from day0.tools.forecast.estimate import Forecaster
 from day0.tools.forecast.hardware import Hardware
 from day0.tools.forecast.knee import ExpectedKnee, knees, point_under
-from day0.tools.forecast.point import Point, memory
+from day0.tools.forecast.point import Point, memory, running_cap
 from pydantic import Field
 
 SPECULATION_RISK = 0.1
@@ -130,7 +130,8 @@ def ranked(
 
 
 def _layout(point: Point, workload: Workload, why: str, found: ExpectedKnee | None, usd: float | None) -> Layout:
-    held = memory(point_under(workload, point, 1.0))
+    one = point_under(workload, point, 1.0)
+    held, (cap, capped_by) = memory(one), running_cap(one)
     tok_s = found.output_tok_s if found else 0.0
     low, high = (found.estimate.low, found.estimate.high) if found else (0.0, 0.0)
     return Layout(
@@ -138,8 +139,7 @@ def _layout(point: Point, workload: Workload, why: str, found: ExpectedKnee | No
         precision=point.precision, speculation=point.speculation, fits=found is not None,
         why=why or ("" if found else "misses the limits even with one request at a time"),
         weight_bytes=held.weights, kv_tokens=max(held.kv_tokens, 0.0) * point.replicas * point.attention_groups,
-        running_cap=found.estimate.cap * point.replicas if found else 0.0,
-        capped_by=found.estimate.capped_by if found else "", knee=found,
+        running_cap=cap * point.replicas if found else 0.0, capped_by=capped_by if found else "", knee=found,
         node_output_tok_s=tok_s, low=tok_s * low, high=tok_s * high,
         usd_per_mtok=usd * point.gpus / tok_s / 3600 * 1e6 if usd and tok_s else None,
     )  # fmt: skip

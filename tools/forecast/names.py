@@ -25,8 +25,8 @@ class Names:
         self._names: dict[str, str] = {}
         for table in (shipped, added):
             for name, entry in table.items():
-                for alias in (name, *entry.get("hf", ()), *entry.get("aliases", ())):
-                    self._names[str(alias).lower()] = name
+                for alias in (name, *_listed(entry.get("hf")), *_listed(entry.get("aliases"))):
+                    self._names[alias.strip().lower()] = name
         self._built: dict[str, Geometry] = {}
 
     def find(self, name: str) -> tuple[Geometry, str]:
@@ -45,3 +45,10 @@ class Names:
         while entry and "class" not in entry and entry.get("same_as") in self._table:
             entry = self._table[str(entry["same_as"])]
         return str(entry.get("class", ""))
+
+
+def _listed(value: object) -> list[str]:
+    """Names of an entry: a list, or one alone; anything else names nothing."""
+    if isinstance(value, str):
+        return [value]
+    return [item for item in value if isinstance(item, str)] if isinstance(value, (list, tuple)) else []

@@ -51,6 +51,11 @@ def test_heads_and_pages():
     assert "heads" not in kinds(silicon=hardware("b200"))
 
 
+def test_the_silent_cap_is_told():
+    assert "at most 48 requests" in kinds()["cap"]
+    assert "cap" not in kinds(geometry=Names().find("llama-3.1-70b")[0])
+
+
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048,
           "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000, "intermediate_size": 8192,
           "max_position_embeddings": 131072}  # fmt: skip

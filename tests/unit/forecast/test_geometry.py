@@ -98,6 +98,13 @@ def test_names_resolve_exactly_or_not_at_all():
             NAMES.find(name)
 
 
+def test_a_lone_name_is_a_name_and_no_string_of_letters():
+    mine = Names({"new": {"same_as": "glm-5", "hf": "Org/New", "aliases": 7}})
+    assert mine.find("org/new")[0].layers == 78
+    with pytest.raises(UnknownModel):
+        mine.find("o")
+
+
 def test_the_callers_table_wins():
     mine = Names({"dsr1": {"same_as": "glm-5", "layers": 10, "dense_layers": 0}, "new": {"same_as": "dsr1"}})
     assert mine.find("dsr1")[0].layers == 10

@@ -34,6 +34,7 @@ def test_layouts_come_best_first_and_those_that_do_not_fit_say_why(glm):
     worst = [layout for layout in glm if not layout.fits]
     assert all(layout.why and layout.node_output_tok_s == 0 for layout in worst)
     assert any("weights take" in layout.why for layout in worst)
+    assert next(layout.capped_by for layout in glm if layout.name == "TP4xDP2 fp4 +MTP") == "silent"
     assert {layout.precision for layout in glm if layout.fits} == {"fp8", "fp4", "bf16"}
 
 
