@@ -72,11 +72,18 @@ def start(job: Job, output: int) -> int:
         file.write(job.stdin.encode("latin-1"))
     os.lseek(stdin, 0, os.SEEK_SET)
     parent = os.getpid()
+    # A SIGTERM between fork and exec would run the warden's handler in the child and be lost: hold signals until the
+    # child has none of its handlers left.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(stdin)
         return pid
     try:
+        for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD", "SIGTERM", "SIGINT", "SIGHUP"):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _become(job, stdin, output, parent)
     except FileNotFoundError as error:
         _say(output, f"day0: {job.argv[0]}: not found ({error.strerror})", 127)
@@ -97,8 +104,6 @@ def _become(job: Job, stdin: int, output: int, parent: int) -> None:
     os.dup2(stdin, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD", "SIGTERM", "SIGINT", "SIGHUP"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(OOM_SCORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -204,3 +204,12 @@ def test_nothing_is_left_of_many_spawns(node):
     assert [p for p in identity.table().values() if p.ppid == me] == []
     assert list(Path(node.root, "wardens").iterdir()) == []
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+def test_a_stop_at_any_moment_of_a_start_is_obeyed_and_not_lost(sandbox):
+    for step in range(16):
+        process = sandbox.spawn(["sleep", "60"])
+        time.sleep(0.004 * step)
+        start = time.monotonic()
+        assert process.stop(20).code == 128 + 15
+        assert time.monotonic() - start < 15
