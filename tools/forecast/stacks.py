@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from day0.runs.errors import UserError
 from day0.tools.forecast.names import Names
@@ -50,8 +50,12 @@ def measured(row: Row, names: Names) -> Measured:
 
 
 def newest(rows: Sequence[Row], names: Names) -> list[Measured]:
-    """The rows that can be scored, newest stack per configuration; rows that cannot be read are left out."""
+    """The rows that can be scored, newest stack per configuration; rows that cannot be read are left out.
+
+    Where the newest row publishes no TTFT, the newest of the same configuration that does lends its own.
+    """
     best: dict[tuple[object, ...], tuple[tuple[float, bool], Measured]] = {}
+    first: dict[tuple[object, ...], tuple[tuple[float, bool], float]] = {}
     for row in rows:
         try:
             found = measured(row, names)
@@ -63,7 +67,12 @@ def newest(rows: Sequence[Row], names: Names) -> list[Measured]:
         key = configuration(found)
         if key not in best or rank > best[key][0]:
             best[key] = (rank, found)
-    return [found for _, found in best.values()]
+        if found.ttft is not None and (key not in first or rank > first[key][0]):
+            first[key] = (rank, found.ttft)
+    return [
+        found if found.ttft is not None or key not in first else replace(found, ttft=first[key][1])
+        for key, (_, found) in best.items()
+    ]
 
 
 def layout(point: Point) -> tuple[object, ...]:

@@ -88,7 +88,8 @@ def closed(c: Columns, k: Mapping[str, float], clients: Array) -> Result:
     tpot = np.maximum(service - first, 0.05 * service) / c["output"]
     queue = np.maximum(waiting - running, 0.0) / requests
     requests = requests / np.exp(k["ramp"])
-    return Result(requests, decoding, tpot, first + queue, step, prefill)
+    seen = (first + queue) * np.exp(k["ttft"] + _effect(c, k, "ttft"))
+    return Result(requests, decoding, tpot, seen, step, prefill)
 
 
 def fresh_tokens(c: Columns, k: Mapping[str, float]) -> Array:
