@@ -8,10 +8,11 @@ from typing import Any
 
 from day0.runs.values import Frozen, Map
 from day0.runs.workload import FlagValue
+from day0.sandboxes.twin import defects
 from pydantic import Field
 
 
-class Test(Frozen):
+class Check(Frozen):
     """What a value must be; several keys must all hold. An absent value passes only `absent: true` and `not`."""
 
     equals: FlagValue | None = None
@@ -53,15 +54,17 @@ def _number(value: Any) -> float | None:
 class When(Frozen):
     """All parts must hold. `flags` are resolved arguments by their dashed names, as the server reports them.
 
-    `source` holds while a file of the engine's tree contains a text; `rows` while a tuned row is missing for the
-    shapes that the server asks for (`missing`) or present (`present`); `running` from that many requests per replica
-    on. Source, rows and running are looked up by whoever evaluates; see `Scene`.
+    `header` and `drafts` are found by looking at the source (`defects.py`); `source` holds while a file of the engine's
+    tree contains a text; `rows` while tuned rows for the server's shapes are missing or present; `running` from that
+    many requests per replica on (judged by whoever plays the load).
     """
 
-    flags: Map[Test] = Field(default_factory=dict)
-    env: Map[Test] = Field(default_factory=dict)
+    flags: Map[Check] = Field(default_factory=dict)
+    env: Map[Check] = Field(default_factory=dict)
     build: tuple[str, ...] = ()
     source: Map[str] = Field(default_factory=dict, description="file of the tree -> text that it contains")
+    header: str | None = Field(default=None, description="file that, preprocessed for ROCm, misses a header")
+    drafts: str | None = Field(default=None, description="file whose mapper leaves draft layers unrecognised")
     rows: str | None = Field(default=None, pattern="^(missing|present)$")
     running: int | None = Field(default=None, ge=1, description="per replica; only faults under load use it")
 
@@ -75,6 +78,7 @@ class Scene:
     build: str
     tuned: bool = False
     source: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 def holds(when: When, scene: Scene) -> bool:
@@ -85,4 +89,22 @@ def holds(when: When, scene: Scene) -> bool:
         and (not when.build or scene.build in when.build)
         and all(text in scene.source.get(path, "") for path, text in when.source.items())
         and (when.rows is None or (when.rows == "present") == scene.tuned)
+        and (when.header is None or bool(_missing(when.header, scene)))
+        and (when.drafts is None or bool(_unrecognised(when.drafts, scene)))
     )
+
+
+def evidence(when: When, scene: Scene) -> str:
+    """What was found by looking, for `{evidence}` in a fault's log lines."""
+    if when.header is not None:
+        return _missing(when.header, scene)
+    return ", ".join(_unrecognised(when.drafts, scene)) if when.drafts is not None else ""
+
+
+def _missing(path: str, scene: Scene) -> str:
+    return defects.missing_header(path, tuple(sorted(scene.source.items())))
+
+
+def _unrecognised(path: str, scene: Scene) -> tuple[str, ...]:
+    layers = int(scene.config.get("num_hidden_layers", 0))
+    return defects.mismatched_drafts(scene.config, defects.draft_mapper(scene.source.get(path, ""), layers))

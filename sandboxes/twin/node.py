@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from day0.runs.errors import NodeLost
 from day0.runs.values import sha256
 from day0.sandboxes.scripted import ScriptedNode, ScriptedSandbox
 from day0.sandboxes.simulated.machine import KILLED, Tree
@@ -61,15 +62,33 @@ class TwinNode(ScriptedNode):
         folder = root.absolute() / name
         folder.mkdir(parents=True, exist_ok=True)
         self.token, self._open = new_owner(), 0
+        fresh = not (folder / "clock").exists()
         self.site = Site(world, TwinMachine(folder))
+        if fresh:
+            self._begin(root.absolute(), world)
+        dies = world.node.dies_at_s
+
+        def check() -> bool:
+            if dies is not None and self.site.machine.kernel.now >= dies:
+                raise NodeLost(f"{name} does not answer any more")
+            return cancel()
+
         super().__init__(
             name,
             root,
             {**programs(self.site), **(extra or {})},
-            cancel=cancel,
+            cancel=check,
             machine=self.site.machine,
             environments=(*environments(world), *installed),
         )
+
+    def _begin(self, root: Path, world: World) -> None:
+        """What the world says was there before day0."""
+        self.site.machine.leaked = int(world.node.leaked_gib * 2**30) * world.node.gpus
+        if world.node.stale_lock:
+            folder = root / "caches" / "jit"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / launch.LOCKS.replace("*", "moe")).touch()
 
     def sweep(self) -> Sweep:
         """Stops what owners that are gone left on the machine, and removes their folders."""
@@ -94,6 +113,9 @@ class TwinNode(ScriptedNode):
         self._open += 1
         try:
             with super()._opened(spec) as sandbox:
+                build = next((b for b in self.site.world.builds if b.name == spec.environment), None)
+                if build is not None:
+                    self.site.unpack(build, Path(sandbox.root))
                 self.site.machine.save()
                 yield sandbox
         finally:

@@ -14,6 +14,7 @@ from day0.runs.values import Frozen, Map, canonical_json, sha256
 from day0.runs.workload import FlagValue, Workload
 from day0.sandboxes.twin import layout, rate, resolve
 from day0.sandboxes.twin.conditions import Scene, holds
+from day0.sandboxes.twin.simulate import Noise
 from day0.sandboxes.twin.world import Choice, World
 from pydantic import Field
 
@@ -83,12 +84,10 @@ def arguments(world: World, flags: Mapping[str, FlagValue], build: str = "") -> 
     return resolve.resolve(world, resolve.parse(world.build(build).flags, words))
 
 
-def scene(
-    args: Mapping[str, Any], env: Mapping[str, str], build: str, *, tuned: bool, source: Mapping[str, str] | None = None
-) -> Scene:
-    """What conditions see of a server: its resolved arguments by their dashed names."""
+def scene(args: Mapping[str, Any], env: Mapping[str, str], build: str, *, tuned: bool, **more: Any) -> Scene:
+    """What conditions see of a server: its resolved arguments by their dashed names. `more`: source, config."""
     flags = {key.replace("_", "-"): value for key, value in args.items() if value is not None and value is not False}
-    return Scene(flags=flags, env=env, build=build, tuned=tuned, source=source or {})
+    return Scene(flags=flags, env=env, build=build, tuned=tuned, **more)
 
 
 def rated(world: World, workload: Workload, choice: tuple[Mapping[str, FlagValue], Mapping[str, str], bool]) -> Rating:
@@ -101,12 +100,16 @@ def rated(world: World, workload: Workload, choice: tuple[Mapping[str, FlagValue
         return Rating(tok_s=0.0, why=str(error), **common)
     if args["max_total_num_tokens"] < workload.input_tokens + workload.output_tokens:
         return Rating(tok_s=0.0, why="out of memory", **common)
-    seen = scene(args, env, world.builds[0].name, tuned=tuned, source=world.builds[0].tree)
+    build, speed = world.builds[0], 1.0
+    seen = scene(args, env, build.name, tuned=tuned, source=build.tree, config=world.model.config)
     for fault in world.faults:
-        if fault.kind != "slow_start" and holds(fault.when, seen):
+        if fault.kind == "slow_start" or not holds(fault.when, seen):
+            continue
+        if fault.kind != "slow":
             # a fault under load counts from its first request: nobody may serve with it
             return Rating(tok_s=0.0, why=fault.name, **common)
-    found = rate.knee(layout.server(world.physics(), args, seen), workload)
+        speed *= fault.time
+    found = rate.knee(layout.server(world.physics(), args, seen), workload, noise=Noise(speed))
     copies = max(1, world.node.gpus // (args["tp_size"] * args["dp_size"])) if workload.arrival == "poisson" else 1
     return Rating(
         tok_s=found.tok_s * copies,

@@ -50,9 +50,9 @@ def estimate(server: ServerSpec, workload: Workload) -> float:
     return server.replicas * max(best, 0.3 * first)
 
 
-def stream(server: ServerSpec, workload: Workload) -> Rated:
+def stream(server: ServerSpec, workload: Workload, noise: Noise = QUIET) -> Rated:
     """Tokens per second of one stream after its first token."""
-    r = simulate(server, alone(workload), QUIET).requests
+    r = simulate(server, alone(workload), noise).requests
     if r.finish[0] == NEVER:
         return Rated(0.0, 0.0, 1, "does not fit")
     last = len(r.finish) - 1
@@ -62,10 +62,10 @@ def stream(server: ServerSpec, workload: Workload) -> Rated:
 def knee(server: ServerSpec, workload: Workload, *, noise: Noise = QUIET, seed: int = SEED) -> Rated:
     """The highest rate that holds all limits, within about 1 %; at most `MAX_POINTS` simulated points."""
     if workload.arrival == "single_stream":
-        return stream(server, workload)
+        return stream(server, workload, noise)
     passed: tuple[float, float, float] | None = None  # log rate, worst, tok/s
     failed: tuple[float, float, str] | None = None
-    at, count = log(max(1e-3, estimate(server, workload))), 0
+    at, count = log(max(1e-3, estimate(server, workload) / noise.speed)), 0
     while count < MAX_POINTS:
         count += 1
         rate = exp(at)

@@ -70,7 +70,7 @@ class LiveServer:
         """The factor that faults put on all time."""
         out = 1.0
         for fault in self.faults:
-            if fault.kind == "wrong_output":
+            if fault.kind in ("wrong_output", "slow"):
                 out *= fault.time
         return out
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from day0.sandboxes.simulated.machine import Context, SimProcess
 from day0.sandboxes.twin.machine import TwinMachine
@@ -12,6 +14,7 @@ from day0.sandboxes.twin.serving import LiveServer
 from day0.sandboxes.twin.world import Build, World
 
 FILE_BYTES = 16 << 20
+WORKSPACE = "sgl-workspace"
 
 
 @dataclass
@@ -27,9 +30,28 @@ class Site:
         name = env.get("PATH", "").partition("/bin:")[0]
         return next((b for b in self.world.builds if b.name == name), self.world.builds[0])
 
-    def tree(self, build: Build, env: Mapping[str, str]) -> Mapping[str, str]:
-        """The engine's source as this process sees it."""
-        return build.tree
+    def tree(self, build: Build, folder: Path) -> Mapping[str, str]:
+        """The engine's source as a process in `folder` sees it: what lies there, patched or not."""
+        out = {}
+        for path, text in build.tree.items():
+            file = folder / WORKSPACE / path
+            out[path] = self.file(str(file)) if file.is_file() else text
+        return out
+
+    def unpack(self, build: Build, folder: Path) -> None:
+        """Puts the engine's source where the image has it."""
+        for path, text in build.tree.items():
+            file = folder / WORKSPACE / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+
+    def config(self, model: str) -> Mapping[str, Any]:
+        """The checkpoint's `config.json` as it lies in its folder; the world's own where there is none."""
+        try:
+            found = json.loads(self.file(f"{model}/config.json") or "{}")
+        except ValueError:
+            found = {}
+        return found if isinstance(found, dict) and found else self.world.model.config
 
     def held_gib(self) -> float:
         """Memory of one accelerator that others hold, GiB: the fullest one's."""

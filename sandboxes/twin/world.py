@@ -40,6 +40,9 @@ class NodeSpec(Frozen):
     governor: str = "performance"
     numa_balancing: bool = False
     kernel: str = "6.8.0-60-generic"
+    leaked_gib: float = Field(default=0.0, ge=0, description="per accelerator, held by nobody from the start")
+    dies_at_s: float | None = Field(default=None, gt=0, description="node time at which it stops answering for good")
+    stale_lock: bool = Field(default=False, description="a killed compiler left its lock in the kernel cache")
     amd_smi: Literal["works", "missing", "hangs"] = "works"
 
     def chip(self) -> Chip:
@@ -90,7 +93,7 @@ class Defaults(Frozen):
     attention_backend: str = "aiter"
 
 
-FaultKind = Literal["crash", "hang", "wrong_output", "oom", "slow_start"]
+FaultKind = Literal["crash", "hang", "wrong_output", "oom", "slow_start", "slow"]
 
 
 class Fault(Frozen):
@@ -98,7 +101,8 @@ class Fault(Frozen):
 
     `crash`: at boot, at `stage`, with these log lines and exit code. `hang`: with `when.running` under load, else at
     boot. `wrong_output`: answers are wrong at this share (see docs/worlds.md), and time changes by `time`. `oom`:
-    at boot, or with `when.running` under load. `slow_start`: silent but busy for `seconds` more at boot.
+    at boot, or with `when.running` under load. `slow_start`: silent but busy for `seconds` more at boot. `slow`: the
+    log lines at `stage` and nothing else tell that all takes `time` as long. `{evidence}` in a line is what was found.
     """
 
     name: str
@@ -109,7 +113,7 @@ class Fault(Frozen):
     exit_code: int = 1
     wrong_share: float = Field(default=0.6, ge=0, le=1)
     only_at_load: bool = Field(default=False, description="wrong_output: answers are right while one request runs")
-    time: float = Field(default=1.0, gt=0, description="wrong_output: factor on all time; below 1 is faster")
+    time: float = Field(default=1.0, gt=0, description="wrong_output, slow: factor on all time; below 1 is faster")
     seconds: float = Field(default=0.0, ge=0)
 
 

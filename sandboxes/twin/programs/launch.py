@@ -11,7 +11,7 @@ from day0.runs.values import canonical_json, sha256
 from day0.sandboxes.simulated.machine import Context
 from day0.sandboxes.simulated.steps import Exit, Listen, Out, Start, Step, Terminated, Use, Wait
 from day0.sandboxes.twin import layout, oracle, resolve, tuning
-from day0.sandboxes.twin.conditions import holds
+from day0.sandboxes.twin.conditions import evidence, holds
 from day0.sandboxes.twin.programs import bootlog, endpoints
 from day0.sandboxes.twin.serving import LiveServer, draw, identity
 from day0.sandboxes.twin.site import Site
@@ -22,6 +22,7 @@ FINAL_S = 4.0
 GRAPH_S = 30.0
 HELP_S = 6.0
 LEAST_TOKENS = 64
+LOCKS = "lock_module_*"
 STOP_S = 3.4
 """from SIGTERM until all processes of a server are gone"""
 Steps = Generator[Step, object, None]
@@ -72,7 +73,8 @@ class _Boot:
                 yield from self._die(str(error), 1)
             site, env = self.site, self.ctx.env
             tuned = tuning.tuned(self.world, self.build, self.args, env, site.file)
-            self.scene = oracle.scene(self.args, env, self.build.name, tuned=tuned, source=site.tree(self.build, env))
+            source, config = site.tree(self.build, self.ctx.folder), site.config(self.args["model_path"])
+            self.scene = oracle.scene(self.args, env, self.build.name, tuned=tuned, source=source, config=config)
             self.faults = tuple(f for f in self.world.faults if holds(f.when, self.scene))
             yield from self._load()
             yield from self._kernels()
@@ -86,17 +88,16 @@ class _Boot:
         for fault in self.faults:
             if fault.when.running is not None or fault.stage != stage:
                 continue
-            if fault.kind == "slow_start":
-                yield Wait(fault.seconds, cpu=1.0)
-            elif fault.kind in ("crash", "oom"):
+            log = [text.replace("{evidence}", evidence(fault.when, self.scene)) for text in fault.log]
+            fatal = fault.kind in ("crash", "oom")
+            for text in log[:-1] if fatal else log:
+                yield self.say(text, " TP0")
+            if fatal:
                 yield Wait(2.0, cpu=0.5)
-                for text in fault.log[:-1]:
-                    yield self.say(text, " TP0")
-                yield from self._die((fault.log or ("RuntimeError: unknown error",))[-1], fault.exit_code)
+                yield from self._die((log or ["RuntimeError: unknown error"])[-1], fault.exit_code)
             elif fault.kind == "hang":
-                for text in fault.log:
-                    yield self.say(text, " TP0")
                 yield Wait(inf)
+            yield Wait(fault.seconds, cpu=1.0)
 
     def _load(self) -> Steps:
         """Weights and the KV pool."""
@@ -141,6 +142,9 @@ class _Boot:
         yield self.say(begin, " TP0")
         yield from self._stage("graph")
         marker = self._marker()
+        if marker is not None and (lock := next(marker.parent.glob(LOCKS), None)):
+            yield self.say(f"[aiter] waiting for baton release at {lock}", " TP0")
+            yield Wait(inf)
         if marker is None or not marker.exists():
             yield self.say("[aiter] start build [module_moe_ck2stages] under the JIT folder", " TP0")
             yield Wait(self.build.compile_s * self.pace, cpu=1.0)
