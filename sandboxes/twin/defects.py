@@ -85,10 +85,11 @@ def missing_header(path: str, files: tuple[tuple[str, str], ...]) -> str:
                 found.append(f"{name}:{line}:10: fatal error: '{header}' file not found")
             return iter(())
 
-        def on_directive_handle(self, directive: Any, toks: list[Any], ifpassthru: bool, precedingtoks: Any) -> Any:
-            if directive.value in ("error", "warning"):
-                return None  # goes to the output, if the preprocessor gets that far
-            return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+        def on_directive_unknown(self, directive: Any, toks: list[Any], *_: object) -> bool:
+            if directive.value == "error" and not found:
+                words = "".join(str(token.value) for token in toks).strip()
+                found.append(f"{name}:{directive.lineno}:2: error: {words}")
+            return True
 
         def on_error(self, file: str, line: int, msg: str) -> None:
             if not found:
@@ -98,12 +99,7 @@ def missing_header(path: str, files: tuple[tuple[str, str], ...]) -> str:
     for macro in ROCM:
         rocm.define(macro)
     rocm.parse(text[:MAX_BYTES], path)
-    output = io.StringIO()
-    rocm.write(output)
-    refused = re.search(r"(?m)^\s*#\s*error\b(.*)$", output.getvalue())
-    if refused and not found:
-        line = next((n for n, at in enumerate(text.splitlines(), 1) if refused[0].strip() in at), 0)
-        found.append(f"{name}:{line}:2: error: {refused[1].strip()}")
+    rocm.write(io.StringIO())
     return found[0] if found else ""
 
 
