@@ -15,7 +15,7 @@ from day0.sandboxes.simulated.machine import KILLED, Tree
 from day0.sandboxes.simulated.steps import Program
 from day0.sandboxes.spec import CancelToken, SandboxSpec, Sweep
 from day0.sandboxes.twin.machine import Owner, TwinMachine, gone, lives, new_owner
-from day0.sandboxes.twin.programs import host, launch, load
+from day0.sandboxes.twin.programs import host, launch, load, tuner
 from day0.sandboxes.twin.site import Site
 from day0.sandboxes.twin.world import World
 
@@ -35,6 +35,10 @@ def programs(site: Site) -> dict[str, Program]:
         "python sglang_facts.py": host.facts,
         "python -u loadgen.py": load.load_generator,
         "python -u ask.py": load.questions,
+        f"python {tuner.SCRIPT}": tuner.tune,
+        f"python3 {tuner.SCRIPT}": tuner.tune,
+        f"python /sgl-workspace/aiter/{tuner.SCRIPT}": tuner.tune,
+        f"python3 /sgl-workspace/aiter/{tuner.SCRIPT}": tuner.tune,
         **host.HOST,
     }
     smi = site.world.node.amd_smi

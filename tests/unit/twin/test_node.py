@@ -10,7 +10,8 @@ from day0.runs.errors import CandidateFailed, Refused
 from day0.sandboxes.node import preflight
 from day0.sandboxes.spec import SandboxSpec
 from day0.sandboxes.twin.node import HARNESS
-from day0.sandboxes.twin.tuning import VARIABLE
+from day0.sandboxes.twin.programs import tuner
+from day0.sandboxes.twin.tuning import UNTUNED_HEADER, VARIABLE
 from day0.tools import canary
 from day0.tools.loadplan import closed_loop, open_loop
 from day0.tools.summary import summarise
@@ -102,6 +103,29 @@ def test_tuned_rows_take_effect_and_the_log_says_so(bench, tmp_path):
             assert (server.facts.fallback_lines == 0) == bool(env)
             paces.append(summarise(SHORT_PROBE, harness.run(SHORT_PROBE, server), RULES).tpot_ms.p50)
     assert paces[1] < 0.9 * paces[0]
+
+
+def test_the_tuner_makes_rows_that_the_server_takes(bench):
+    seen = []
+    with bench.node.open(SandboxSpec("job", bench.build, "r1.1", caches=("tables",))) as sandbox:
+        rows = [
+            f"{2**n},6144,512,257,9,ActivationType.Silu,torch.bfloat16,fp4,fp4,QuantType.per_1x32,1,0"
+            for n in range(15)
+        ]
+        sandbox.write("untuned.csv", "\n".join([UNTUNED_HEADER, *rows]).encode())
+        before = bench.node.clock.now()
+        process = sandbox.spawn(["python3", tuner.SCRIPT, "-i", "untuned.csv", "-o", "tuned.csv"])
+        assert process.wait(7200).code == 0
+        assert bench.node.clock.now() - before == pytest.approx(1510, rel=0.01)
+        table = bench.home / "tuned.csv"
+        table.write_bytes(sandbox.read("tuned.csv", 1 << 20))
+        assert sandbox.spawn(["python3", tuner.SCRIPT, "--no-such"]).wait(60).code == 2
+        assert sandbox.spawn(["python3", tuner.SCRIPT, "-i", "missing.csv", "-o", "x"]).wait(60).code == 1
+    for tp in (4, 8):
+        flags = {"tp-size": tp, "dp-size": 8 // tp}
+        with bench.serving(flags, {VARIABLE: str(table)}) as (server, _):
+            seen.append(server.facts.fallback_lines)
+    assert seen == [0, 10], "rows are of one layout"
 
 
 def test_too_little_memory_is_an_oom_with_a_real_signature(bench):
