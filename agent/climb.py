@@ -27,7 +27,7 @@ Judged = Generator[Fact, None, Verdict]
 REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
 SERVED_CONCURRENCY = 8
 """of the checks of answers, where the server does not say how many requests it runs at once"""
-LONG_CHARS_SHARE = 0.8
+LONG_CHARS_SHARE = 0.5
 """of the context that the long-context check fills, at 2.5 characters a token and never over 40,000 characters"""
 
 

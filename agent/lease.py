@@ -145,11 +145,11 @@ class Booted:
     def warm(self, workload: Workload, rung: Rung, seed: int) -> Generator[Fact, None, LoadPoint]:
         """The first, discarded point of a boot: shape-matched warm-up and saturation probe in one (S33).
 
-        Once per boot and workload; asked again it returns what the first one found. Where the knee is known
-        already (confirm, replay) nothing is probed and half the time is enough.
+        Once per boot and workload; asked again it returns what the first one found. Where a rate to load with is
+        known already, half the time is enough.
         """
         if workload.name not in self.warmed:
-            rules, known = self.lease.inputs.target.measure, rung in (Rung.CONFIRM, Rung.REPLAY)
+            rules, known = self.lease.inputs.target.measure, rung != Rung.MEASURE
             plan = closed_loop(
                 workload,
                 rules,
