@@ -14,11 +14,10 @@ def cli() -> str:
     """The command-line reference, from the Typer application itself."""
     import typer
     from click import Command, Context, Group
-
     from day0.agent.cli import app
 
     def sections(command: Command, path: str, parent: Context | None) -> list[str]:
-        context = Context(command, info_name=path.split()[-1], parent=parent)
+        context = Context(command, info_name=path.rsplit(maxsplit=1)[-1], parent=parent)
         out = [f"## `{path}`\n\n```\n{command.get_help(context).rstrip()}\n```\n"]
         if isinstance(command, Group):
             for name in sorted(command.list_commands(context)):
