@@ -83,6 +83,9 @@ class _Run:
         primes = yield from self._prime(live)
         began = kernel.now
         zero: float = began + plan["lead_s"] + 0.05
+        if self._cancelled():
+            self._result(primes, "[]", began, early=True, began=began)
+            return
         if live is None or live.stuck:
             yield from self._unanswered(primes, zero, live)
             return
@@ -106,6 +109,8 @@ class _Run:
         shared, prompt = plan["prefix_tokens"], plan["input_tokens"]
         have: dict[tuple[int, int], None] = {}
         for turn, (prefix, _) in enumerate(plan["primes"]):
+            if self._cancelled():
+                break
             if live is None or live.stuck or live.process.code is not None:
                 out.append({"prefix": prefix, "cached_tokens": None, "error": "ClientConnectorError"})
                 continue
@@ -132,16 +137,18 @@ class _Run:
     def _wait(self, live: LiveServer, end: float) -> Steps:
         """Until `end`; True when it was told to stop, or its server is gone, before."""
         kernel = self.site.machine.kernel
-        mark = self.ctx.folder / f"cancel-{self.number}"
         stuck = live.activity is not None and live.activity.frozen < end
         until = kernel.now + self.plan["lead_s"] + self.plan["window_s"] + self.plan["drain_s"] if stuck else end
         while kernel.now < until:
             yield Wait(min(TICK_S, until - kernel.now), cpu=self._cpu())
-            if mark.exists():
+            if self._cancelled():
                 return True
             if live.process.code is not None:
                 return False
         return False
+
+    def _cancelled(self) -> bool:
+        return (self.ctx.folder / f"cancel-{self.number}").exists()
 
     def _cpu(self) -> float:
         rate = float(len(self.plan["requests"]) / (self.plan["window_s"] + self.plan["lead_s"]))

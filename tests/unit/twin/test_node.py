@@ -71,6 +71,14 @@ def test_a_server_boots_answers_and_is_measured(bench):
 SHORT_PROBE = closed_loop(SHORT, RULES, concurrency=8, content_seed=1)
 
 
+@pytest.mark.parametrize("after", [2.0, 30.0])
+def test_a_plan_that_is_cut_while_priming_or_loading_answers_at_once(bench, after):
+    with bench.serving() as (server, harness):
+        plan = open_loop(SHORT.model_copy(update={"prefixes": 64}), RULES, rate_rps=2.0, seed=1, content_seed=2)
+        raw = harness.run(plan, server, deadline_s=after)
+    assert raw.cut and len(raw.rows) < 60 and all(r.error == "cut" or r.ok for r in raw.rows)
+
+
 def test_the_silent_cap_is_in_the_servers_own_word(bench):
     with bench.serving(SPECULATION) as (server, _):
         assert server.facts.max_running_requests == 2 * 48
