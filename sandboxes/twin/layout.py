@@ -65,8 +65,8 @@ def layout(args: Mapping[str, Any]) -> Layout:
     """From resolved arguments (underscored names, as `/server_info` reports them)."""
     tp, dp = int(args.get("tp_size") or 1), int(args.get("dp_size") or 1)
     groups = int(args.get("attn_dp_size") or 1)
-    if args.get("enable_dp_attention") and groups == 1:
-        groups, dp = dp, 1
+    if args.get("enable_dp_attention"):  # the older name: data parallelism lives inside the tensor-parallel group
+        groups, dp = max(groups, dp), 1
     drafts = int(args.get("speculative_num_steps") or 0) if args.get("speculative_algorithm") else 0
     verify = int(args.get("speculative_num_draft_tokens") or drafts + 1) if drafts else 1
     kv = 1.0 if str(args.get("kv_cache_dtype", "auto")).startswith("fp8") else 2.0

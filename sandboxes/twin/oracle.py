@@ -110,10 +110,9 @@ def rated(world: World, workload: Workload, choice: tuple[Mapping[str, FlagValue
             return Rating(tok_s=0.0, why=fault.name, **common)
         speed *= fault.time
     found = rate.knee(layout.server(world.physics(), args, seen), workload, noise=Noise(speed))
-    copies = max(1, world.node.gpus // (args["tp_size"] * args["dp_size"])) if workload.arrival == "poisson" else 1
     return Rating(
-        tok_s=found.tok_s * copies,
-        rate_rps=found.rate_rps * copies,
+        tok_s=found.tok_s,
+        rate_rps=found.rate_rps,
         points=found.points,
         why=found.bound_by,
         **common,

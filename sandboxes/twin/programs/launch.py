@@ -103,7 +103,7 @@ class _Boot:
         """Weights and the KV pool."""
         world, args = self.world, self.args
         physics, at = world.physics(), layout.layout(args)
-        total, ranks = world.node.memory_bytes / GIB, args["tp_size"] * args["dp_size"]
+        total, ranks = world.node.memory_bytes / GIB, at.tp * at.dp
         used = layout.weights_per_chip(physics, at) / GIB
         free = total - 1.5 - self.site.held_gib()
         yield self.say("Init torch distributed begin.", " TP0")

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from day0.runs import documents
 from day0.runs.errors import UserError
-from day0.sandboxes.twin import oracle, resolve
+from day0.sandboxes.twin import layout, oracle, resolve
 from day0.sandboxes.twin.world import world
 from day0.tools.engines.help import parse_help, with_types
 
@@ -86,6 +86,16 @@ def test_the_engine_resolves_what_nobody_asked():
     assert kv[0] < 0 < kv[1] < kv[2] < kv[3], "one accelerator can't hold the weights"
     two = args(tp_size=2, kv_cache_dtype="fp8_e4m3", mem_fraction_static=0.85)["max_total_num_tokens"]
     assert two == pytest.approx(733_696, rel=0.1), "as a published server log of TP2 at 0.85 says"
+
+
+def test_both_names_of_attention_parallelism_are_one_replica_on_the_same_accelerators():
+    seen = []
+    for flags in ({"attn_dp_size": 8}, {"dp_size": 8, "enable_dp_attention": True}):
+        resolved = args(tp_size=8, **flags)
+        at = layout.layout(resolved)
+        assert (at.tp, at.dp, at.groups) == (8, 1, 8)
+        seen.append(layout.server(world("glm-5.2").physics(), resolved, oracle.scene(resolved, {}, "b", tuned=True)))
+    assert seen[0] == seen[1] and seen[0].kv_tokens > 3 * args(tp_size=8)["max_total_num_tokens"]
 
 
 @pytest.mark.parametrize(
