@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import count
@@ -83,6 +84,7 @@ class TwinMachine(Machine):
         self._leftovers = folder / "leftovers"
         self._leftovers.mkdir(parents=True, exist_ok=True)
         self._clock = os.open(folder / "clock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        weakref.finalize(self, os.close, self._clock)
         kept = os.pread(self._clock, 8, 0)
         self.kernel = _Kernel(struct.unpack("<d", kept)[0] if len(kept) == 8 else 0.0, self.save)
         self.leaked = 0

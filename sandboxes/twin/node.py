@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -66,6 +67,7 @@ class TwinNode(ScriptedNode):
         folder = root.absolute() / name
         folder.mkdir(parents=True, exist_ok=True)
         self.token, self._open = new_owner(), 0
+        weakref.finalize(self, gone, self.token)
         fresh = not (folder / "clock").exists()
         self.site = Site(world, TwinMachine(folder))
         if fresh:
