@@ -28,10 +28,10 @@ run-cpu-quick: engine  ## the same with 4 candidates and short windows (at most 
 dev: $(VENV)/.dev  ## environment for work on day0
 
 test: $(VENV)/.dev  ## fast tests: no GPU, Docker, engine or network
-	$(PY) -m pytest -q
+	$(PY) -m pytest -q -n 2 --dist worksteal
 
 test-all: $(VENV)/.dev  ## everything that this machine can run; what it cannot says why
-	$(PY) -m pytest -q tests/unit tests/contract
+	$(PY) -m pytest -q -n 2 --dist worksteal
 	$(PY) -m pytest -q --timeout 600 tests/crash tests/packaging
 	$(PY) -m pytest -q --timeout 600 tests/engine
 
