@@ -149,11 +149,11 @@ def test_s46_a_burst_of_noise_slows_a_point_and_the_next_is_well(bench_of):
     bench = bench_of(noise=noise)
     with bench.serving() as (server, harness):
         paces = []
-        for seed in range(8):
+        for seed in range(6):
             plan = open_loop(SHORT, RULES, rate_rps=0.5, seed=1, content_seed=seed)
             paces.append(summarise(plan, harness.run(plan, server), RULES).tpot_ms.p50)
     slow = [p for p in paces if p > 1.3 * min(paces)]
-    assert len(slow) in range(1, 8)
+    assert len(slow) in range(1, 6)
 
 
 # -- found by looking ------------------------------------------------------------------------------------------------
