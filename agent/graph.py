@@ -28,6 +28,7 @@ BODIES: dict[str, Body] = {
     "replay": closing.replay_all,
     "report": closing.report,
 }
+CLOSING = frozenset({"confirm", "replay", "report"})
 MOST_STEPS = 100_000
 
 
@@ -69,12 +70,15 @@ def build(parts: Parts | None, saver: BaseCheckpointSaver[str] | None = None) ->
 def drive(parts: Parts, run_id: str, saver: BaseCheckpointSaver[str]) -> None:
     """Runs the graph to its end, from the last checkpoint where there is an unfinished one.
 
-    A checkpoint that knows more than the ledger (of a ledger that was replaced) is not believed.
+    A checkpoint that is ahead of the ledger (which was replaced, or was told to search on) is not believed.
     """
     graph = build(parts, saver)
     config: Any = {"configurable": {"thread_id": run_id}, "recursion_limit": MOST_STEPS}
-    unfinished = bool(graph.get_state(config).next) and parts.ledger.run(run_id).baseline is not None
-    start = None if unfinished else State(run_id=run_id, round=0)
+    ahead = set(graph.get_state(config).next)
+    surveyed = parts.ledger.run(run_id).baseline is not None
+    closing_ = story.search_ended(parts.ledger, run_id) is not None
+    believed = surveyed and (closing_ or not ahead & CLOSING)
+    start = None if ahead and believed else State(run_id=run_id, round=0)
     graph.invoke(start, config, durability="sync")
 
 

@@ -170,11 +170,16 @@ def _start(parts: Parts, run: Run, attempt: Attempt) -> None:
 
 
 def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> ClimbInputs:
-    """What a climb compares with, from the ledger: engine and model facts, the reference, the incumbent's knees."""
+    """What a climb compares with, from the ledger: engine and model facts, the reference, the knees to beat.
+
+    Those are the leaders', who stand for the incumbent until one is confirmed: what does not beat them is discarded
+    in the end, so a screen against less would only let it spend a whole ladder first.
+    """
     seen = current_view(parts, run)
-    baseline = seen.attempt(run.incumbent or run.baseline or "")
     own = attempt is not None and attempt.id == run.baseline
-    knees = {w.name: baseline.knee(w.name) for w in run.request.workloads} if baseline and not own else {}
+    gpus = run.request.target.gpus or seen.node.gpus
+    best = {w.name: decide.leader_of(seen.attempts, run.request, gpus, w) for w in run.request.workloads}
+    knees = {name: lead.knee(name) for name, lead in best.items() if lead is not None and not own}
     names = () if own or run.baseline is None else ("answers-answer.json", "answers-accuracy.json")
     kept = [story.artifact(parts.ledger, str(run.baseline), name) for name in names]
     return ClimbInputs(

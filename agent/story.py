@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from day0.runs.ledger import Ledger
-from day0.runs.schema import Event, RunStatus
+from day0.runs.schema import RUN_FINISHED, Event
 from day0.runs.values import sha256
 
 
@@ -16,12 +16,16 @@ def newest(ledger: Ledger, run_id: str, kind: str) -> Event | None:
 
 
 def search_ended(ledger: Ledger, run_id: str) -> Event | None:
-    """The end of the search, unless the run was queued again since (resume, retry, a raised budget: S12)."""
+    """The end of the search, unless the run was taken up again since: retried, or given more (S12).
+
+    An interruption alone does not open it: what was confirmed goes on being confirmed.
+    """
     ended = newest(ledger, run_id, "search_ended")
     if ended is None:
         return None
-    again = [e.number for e in ledger.facts(run_id, "run_moved") if e.data.get("to") == RunStatus.QUEUED]
-    return ended if not again or again[-1] < ended.number else None
+    again = [e.number for e in ledger.facts(run_id, "run_moved") if e.data.get("from") in RUN_FINISHED]
+    again += [e.number for e in ledger.facts(run_id, "limits")]
+    return ended if not again or max(again) < ended.number else None
 
 
 def open_proposal(ledger: Ledger, run_id: str) -> dict[str, Any] | None:

@@ -45,6 +45,10 @@ class Process(Protocol):
         ...
 
     def vitals(self) -> Vitals: ...
+    def pin(self, cores: Sequence[int]) -> None:
+        """Confines the whole tree, and what it starts later, to these cores. Raises `Infrastructure`."""
+        ...
+
     def stop(self, grace_s: float) -> Exit:
         """SIGTERM, after `grace_s` SIGKILL, the whole tree; returns when all of it is verified gone. Idempotent.
 

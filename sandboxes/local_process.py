@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,6 +106,27 @@ class LocalProcess:
             children=len(tree),
             rss_bytes=sum(p.rss for p in tree) * os.sysconf("SC_PAGE_SIZE"),
         )
+
+    def pin(self, cores: Sequence[int]) -> None:
+        """Every thread of the tree; again until no thread is new, since each new one inherits from its maker."""
+        done: set[int] = set()
+        while fresh := self._threads() - done:
+            done |= fresh
+            for thread in fresh:
+                try:
+                    os.sched_setaffinity(thread, cores)
+                except ProcessLookupError:
+                    continue
+                except OSError as error:
+                    raise Infrastructure(f"this machine gives no cores {sorted(cores)}: {error.strerror}") from error
+
+    def _threads(self) -> set[int]:
+        """Thread IDs of the program and all that descends from it."""
+        found: set[int] = set()
+        for process in identity.descendants(identity.table(), self._warden.pid):
+            with contextlib.suppress(OSError):
+                found |= {int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()}
+        return found
 
     def stop(self, grace_s: float) -> Exit:
         """Ends the whole tree and verifies it. Not interrupted by the cancel token, which only cuts the grace.

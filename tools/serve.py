@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 from day0.runs.candidate import Candidate
@@ -114,19 +114,23 @@ class Server:
 def serve(  # noqa: PLR0917 (the port's six)
     node: Node, spec: SandboxSpec, engine: Engine, candidate: Candidate, facts: EngineFacts, limits: Target
 ) -> Iterator[Server]:
-    """A server for as long as the block runs.
+    """A server for as long as the block runs, on the cores of `spec` from the moment it is ready.
+
+    While it boots it may use all: three processes import the engine, on one core one after the other.
 
     Raises `CandidateFailed` (class, evidence line, known issue, log) when it does not get ready, hangs, or serves
     something else than was asked; `Refused` for a flag that the build does not have; `DiskFull`, `Infrastructure`,
     `NodeLost`, `Cancelled` when the candidate is not to blame.
     """
-    with node.open(spec) as sandbox:
+    with node.open(replace(spec, cores=())) as sandbox:
         order = _Order(node.clock, sandbox, engine, candidate, facts, Limits.of(limits))
         try:
             server = order.boot()
         except PortTaken:
             server = order.boot()  # a stranger holds the port: once more, on another; the stranger is left alone
         try:
+            if spec.cores:
+                server.process.pin(spec.cores)
             yield server
         finally:
             server.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from day0.runs.errors import Cancelled, Timeout
 from day0.sandboxes.clock import CANCELLED_GRACE_S
 from day0.sandboxes.simulated.machine import KILLED, Machine, SimProcess, Tree
@@ -47,6 +49,9 @@ class VirtualProcess:
             children=len(living),
             vram_bytes=sum(p.vram_bytes for p in living),
         )
+
+    def pin(self, cores: Sequence[int]) -> None:
+        """A simulated machine has as many cores as it needs."""
 
     def stop(self, grace_s: float) -> Exit:
         """SIGTERM to the tree, SIGKILL after the grace. The cancel token does not interrupt it."""

@@ -15,7 +15,7 @@ from day0.agent.controller import Controller, Interrupted
 from day0.agent.graph import BODIES, graph_picture
 from day0.agent.settings import load
 from day0.runs.errors import Infrastructure, LostLease
-from day0.runs.facts import Fact, Rung, RungStarted, Verdict
+from day0.runs.facts import Fact, PairMeasured, Rung, RungStarted, Verdict
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock, request_cancel
 from day0.runs.schema import AttemptStatus, Run, RunRequest, RunStatus
@@ -271,6 +271,46 @@ def test_ctrl_c_leaves_nothing_running_and_resume_goes_on(bench: Bench) -> None:
     before = len(attempt.verdicts)
     assert bench.work(run_id).status == RunStatus.DONE
     assert len(bench.ledger.attempts(run_id)[0].verdicts) > before
+
+
+@pytest.mark.parametrize("more", [{}, {"max_attempts": 2}])
+def test_s12_a_run_stopped_while_it_confirms_goes_on_there_or_searches_on_with_more(
+    bench: Bench, more: dict[str, int]
+) -> None:
+    stopped: list[str] = []
+
+    def heard(run: str, attempt: str, fact: Fact) -> None:
+        if isinstance(fact, PairMeasured) and not stopped:
+            stopped.append(attempt)
+            raise KeyboardInterrupt
+
+    run_id = bench.submit(max_attempts=1)
+    bench.heard = heard
+    with pytest.raises(Interrupted):
+        bench.work(run_id)
+    before = len(bench.ledger.attempts(run_id))
+    bench.ledger.resume(run_id, **more)
+    run = bench.work(run_id)
+    assert run.status == RunStatus.DONE, run.reason
+    assert len(bench.ledger.attempts(run_id)) == before + len(more)
+    assert len([p for p in bench.ledger.facts(run_id, "pair") if p.attempt == stopped[0]]) == 2
+    assert [r.workload for r in bench.ledger.recipes(run_id)]
+
+
+def test_s12_a_failed_confirmation_resumed_with_raised_limits_searches_on(bench: Bench) -> None:
+    def heard(run: str, attempt: str, fact: Fact) -> None:
+        if isinstance(fact, PairMeasured):
+            raise Infrastructure("the disk went away")
+
+    bench.heard = heard
+    run_id = bench.submit()
+    with pytest.raises(Infrastructure):
+        bench.work(run_id)
+    bench.heard = lambda run, attempt, fact: None
+    bench.ledger.resume(run_id, max_attempts=2)
+    run = bench.work(run_id)
+    assert run.status == RunStatus.DONE, run.reason
+    assert len(bench.ledger.attempts(run_id)) == 3
 
 
 def test_s04_a_controller_that_lost_its_lock_stops_and_writes_no_more(bench: Bench) -> None:
