@@ -23,6 +23,7 @@ from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
 
+Perform = Callable[[Node], Facts]
 PAIRS_APART = 100
 """pairs are numbered per attempt: those of its second workload begin at 101"""
 
@@ -86,11 +87,14 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
         comparison = _compare(parts, run, challenger, base, pairs) if pairs else None
         if not confirm.enough(pairs, comparison, rules.max_pairs):
             number = PAIRS_APART * run.request.workloads.index(workload) + len(pairs) + 1
-            perform = partial(
-                confirm.pair, challenger=challenger, incumbent=base, number=number, workload=workload,
-                inputs=climb_inputs(parts, run, challenger),
-            )  # fmt: skip
-            if not _work(parts, run_id, challenger, perform):
+            inputs = climb_inputs(parts, run, challenger)
+
+            def pair(now: Attempt) -> Perform:
+                return partial(
+                    confirm.pair, challenger=now, incumbent=base, number=number, workload=workload, inputs=inputs
+                )
+
+            if not _work(parts, run_id, challenger, pair):
                 _judge(parts, run_id, challenger, workload, ok=False, reason="it failed while it was confirmed")
             crashpoints.reached("pair-done")
             return
@@ -103,11 +107,13 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
             return
     if rules.stability_s > 0:
-        perform = partial(
-            confirm.stability, challenger=challenger, workload=workload, inputs=climb_inputs(parts, run, challenger)
-        )
+        given = climb_inputs(parts, run, challenger)
+
+        def stability(now: Attempt) -> Perform:
+            return partial(confirm.stability, challenger=now, workload=workload, inputs=given)
+
         if story.held(parts.ledger, run_id, challenger.id, workload.name) is None:
-            _work(parts, run_id, challenger, perform, also=_note("stable", Rung.CONFIRM, challenger.id, workload))
+            _work(parts, run_id, challenger, stability, also=_note("stable", Rung.CONFIRM, challenger.id, workload))
             crashpoints.reached("stable")
         held = story.held(parts.ledger, run_id, challenger.id, workload.name)
         if held is None or not held.data["ok"]:
@@ -162,10 +168,14 @@ def _note(kind: str, rung: Rung, attempt: str, workload: Workload, text: str = "
 
 
 def _work(
-    parts: Parts, run_id: str, attempt: Attempt, perform: Callable[[Node], Facts], *, also: Also | None = None
+    parts: Parts, run_id: str, attempt: Attempt, make: Callable[[Attempt], Perform], *, also: Also | None = None
 ) -> bool:
-    """Runs a work of the closing half. False: the candidate failed in it. Infrastructure is tried three times."""
+    """Runs a work of the closing half. False: the candidate failed in it. Infrastructure is tried three times.
+
+    `make` gets the attempt as the ledger has it now: each try boots under a number of its own.
+    """
     for number in range(1, MOST_INTERRUPTIONS + 1):
+        perform = make(parts.ledger.attempt(attempt.id))
         parts.pump.start(Work(attempt.id, attempt.epoch, perform))
         ended = parts.pump.until_ended(also=also)
         with parts.ledger.write(run_id) as writer:
@@ -201,10 +211,12 @@ def replay_all(parts: Parts, run_id: str) -> None:
 
 def _replay(parts: Parts, run: Run, winner: str, workload: Workload, text: str) -> None:
     attempt = parts.ledger.attempt(winner)
-    name = Replayed(attempt.id, attempt.epoch, attempt.boots + 1)
     inputs = climb_inputs(parts, run, attempt)
-    perform = partial(replay, recipe=parse(text), inputs=inputs, name=name)
-    _work(parts, run.id, attempt, perform, also=_note("replayed", Rung.REPLAY, winner, workload, text))
+
+    def again(now: Attempt) -> Perform:
+        return partial(replay, recipe=parse(text), inputs=inputs, name=Replayed(now.id, now.epoch, now.boots + 1))
+
+    _work(parts, run.id, attempt, again, also=_note("replayed", Rung.REPLAY, winner, workload, text))
 
 
 def report(parts: Parts, run_id: str) -> None:
