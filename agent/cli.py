@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 import typer
-from day0.agent import cli_engine, cli_look, cli_run
+from day0.agent import cli_engine, cli_forecast, cli_look, cli_run
 from day0.runs.errors import Day0Error
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 cli_run.add_to(app)
 cli_look.add_to(app)
 cli_engine.add_to(app)
+cli_forecast.add_to(app)
 
 
 def main() -> None:
