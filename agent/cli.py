@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 from day0.agent import cli_engine, cli_forecast, cli_look, cli_run
-from day0.runs.errors import Day0Error
+from day0.runs.errors import Day0Error, UserError
 
 app = typer.Typer(
     name="day0",
@@ -28,6 +28,7 @@ def main() -> None:
     """Entry point. Exit codes: 0 done, 1 no working configuration, 2 wrong use, 3 infrastructure."""
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     try:
+        _text_only(sys.argv[1:])
         app()
     except Day0Error as error:
         typer.echo(f"day0: {error}", err=True)
@@ -39,6 +40,15 @@ def main() -> None:
         said = " ".join(redacted(str(error)).split())
         typer.echo(f"day0: unexpected {type(error).__name__}: {said}; the traceback is in {where}", err=True)
         sys.exit(3)
+
+
+def _text_only(given: list[str]) -> None:
+    """Raises `UserError` for what is no text: neither the ledger nor a message could hold it."""
+    for word in given:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{word!r} is not UTF-8 text") from None
 
 
 def _keep_traceback() -> Path | str:

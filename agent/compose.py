@@ -82,9 +82,15 @@ def environments(settings: Settings) -> Environments:
 
 
 def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ...] = ()) -> Node:
-    """This machine as a node."""
+    """This machine as a node. Raises `UserError` where day0's home can't be a folder."""
     from day0.sandboxes.local import LocalNode
 
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{settings.home} can't be made ({error.strerror}): set DAY0_HOME to a folder of yours"
+        ) from None
     return LocalNode("local", settings.home / "nodes", cancel=cancel, env_allow=env_allow)
 
 

@@ -46,7 +46,12 @@ def _python(settings: Settings) -> Iterator[Check]:
 
 
 def _home(settings: Settings) -> Iterator[Check]:
-    settings.home.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{settings.home} can't be made ({error.strerror})"
+        yield Check(name="disk", ok=False, found=why, advice="set DAY0_HOME to a folder of yours")
+        return
     free = shutil.disk_usage(settings.home).free
     ok = free > ENGINE_BYTES and os.access(settings.home, os.W_OK)
     yield Check(

@@ -19,19 +19,16 @@ from day0.agent.replay import replay as measure
 from day0.agent.settings import Settings
 from day0.agent.signals import as_interrupt
 from day0.agent.surveying import look
+from day0.runs.documents import load
 from day0.runs.errors import Infrastructure, UserError
 from day0.runs.facts import Fact, FigureChecked, Surveyed, Verdict
-from day0.runs.recipe import Recipe, parse
+from day0.runs.recipe import Recipe
 from day0.runs.schema import RunRequest
 
 
 def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
     """0 when every figure is within its range, 1 when one is not or the server fails."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} can't be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    recipe, settings = parse(text, name=str(file)), settings_.load()
+    recipe, settings = load(file, "recipe", Recipe), settings_.load()
     at = compose.environments(settings)
     if at.engine_build != recipe.engine.build:
         raise UserError(

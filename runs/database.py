@@ -42,7 +42,7 @@ def parse_url(url: str) -> URL:
         return parsed.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise UserError(f"database `{backend}` is not supported: use sqlite:///FILE or postgresql://USER@HOST/NAME")
-    if not parsed.database or parsed.database == ":memory:":
+    if not parsed.database or parsed.database == ":memory:" or "\0" in parsed.database:
         raise UserError("the ledger needs a file: sqlite:///FILE (a run must outlive its process)")
     return parsed
 

@@ -32,6 +32,8 @@ def load(source: Path | str, kind: str, model: type[F], *, name: str = "document
         data, lines = parse(text)
     except Malformed as error:
         raise UserError(f"{name}:{error.line}: {error.why}") from None
+    except RecursionError:
+        raise UserError(f"{name}:1: nested too deeply") from None
     if not isinstance(data, dict):
         raise UserError(f"{name}:1: a document is a list of `key: value` lines that begins with {_schema(kind)}")
     _check_schema(data.pop("schema", None), kind, f"{name}:{lines.get(('schema',), 1)}")
@@ -65,8 +67,10 @@ def _check_schema(found: object, kind: str, where: str) -> None:
     if found is None:
         raise UserError(f"{where}: the line {_schema(kind)} is missing")
     known = {f"day0/{kind}/v{version}" for version in VERSIONS[kind]}
-    if found not in known:
-        raise UserError(f"{where}: schema `{found}` is not one that this day0 reads here ({', '.join(sorted(known))})")
+    if not isinstance(found, str) or found not in known:
+        raise UserError(
+            f"{where}: schema `{str(found)[:80]}` is not one that this day0 reads here ({', '.join(sorted(known))})"
+        )
 
 
 def _first(error: ValidationError, model: type[Frozen], name: str, lines: Lines) -> str:
@@ -149,5 +153,8 @@ def target(name_or_file: str) -> Target:
 
 def _find(kind: str, name_or_file: str) -> Path:
     own = Path(name_or_file)
-    looks_like_file = own.suffix in {".yaml", ".yml"} or "/" in name_or_file or own.is_file()
+    try:
+        looks_like_file = own.suffix in {".yaml", ".yml"} or "/" in name_or_file or own.is_file()
+    except OSError as error:  # a name that no file system takes
+        raise UserError(f"{kind} {name_or_file[:80]!r} can't be read: {(error.strerror or 'error').lower()}") from None
     return own if looks_like_file else shipped(kind, name_or_file)

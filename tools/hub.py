@@ -24,7 +24,7 @@ def resolve(model: str, home: str | Path) -> Path:
     """
     if "\0" in model or model.startswith("-") or not model.strip():
         raise UserError(f"{model!r} is neither a model folder nor an ID such as zai-org/GLM-5.2-FP8")
-    folder = Path(model).expanduser()
+    folder = path_of(model)
     if folder.is_dir():
         return folder.resolve()
     name, _, revision = model.partition("@")
@@ -34,14 +34,22 @@ def resolve(model: str, home: str | Path) -> Path:
     return _fetch(name, revision, Path(home))
 
 
+def path_of(model: str) -> Path:
+    """What was typed, as a path that may be asked about. Raises `UserError` for one that no file system takes."""
+    try:
+        path = Path(model).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, forbidden, the home of nobody
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{model[:80]!r} is no folder: {why[:1].lower()}{why[1:].rstrip('.')}") from None
+    return path
+
+
 def _fetch(name: str, revision: str, home: Path) -> Path:
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
-        HfHubHTTPError,
         HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
@@ -51,9 +59,9 @@ def _fetch(name: str, revision: str, home: Path) -> Path:
         try:
             info = HfApi().model_info(name, revision=revision or None, timeout=20)
             commit = info.sha or revision
-        except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
-            if isinstance(error, (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError)):
-                raise
+        except (RepositoryNotFoundError, RevisionNotFoundError, GatedRepoError, HFValidationError):
+            raise
+        except Exception:  # the client raises its HTTP library's errors as they are, and has changed that library
             # out of reach: what was fetched before still serves, but only if the revision is the same
             commit = Path(
                 snapshot_download(name, revision=revision or None, cache_dir=cache, local_files_only=True)
@@ -65,6 +73,6 @@ def _fetch(name: str, revision: str, home: Path) -> Path:
         raise UserError(f"{name} has no revision {revision!r}") from None
     except (RepositoryNotFoundError, HFValidationError):
         raise UserError(f"the hub has no model {name!r}, or your token may not see it") from None
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, OSError):
+    except Exception:
         raise UserError(f"the hub can't be reached and {name!r} was not fetched before; give a model folder") from None
     return Path(folder)

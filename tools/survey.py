@@ -28,6 +28,14 @@ def survey(folder: str | Path, *, model: str | None = None, revision: str = "") 
     `model` is the name under which it is asked for (default: the folder), `revision` its hub commit or content hash.
     """
     place = Path(folder)
+    try:
+        return _facts(place, model, revision)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise UserError(f"{place} is no checkpoint that day0 can read: a value of a wrong kind ({why})") from None
+
+
+def _facts(place: Path, model: str | None, revision: str) -> ModelFacts:
     config = _json(place / "config.json", needed=True)
     inner = next((config[name] for name in _NESTED if isinstance(config.get(name), dict)), config)
     both = {**config, **inner}
@@ -37,6 +45,9 @@ def survey(folder: str | Path, *, model: str | None = None, revision: str = "") 
     heads = _whole(both, place, "num_attention_heads", "n_head")
     nope, rope = both.get("qk_nope_head_dim"), both.get("qk_rope_head_dim")
     head_dim = both.get("head_dim") or (nope + rope if nope and rope else hidden // heads)
+    if head_dim < 1:
+        raise ValueError(f"a head of {head_dim} elements")
+    shared = ("num_key_value_heads", "multi_query_group_num")
     experts = _first(both, "n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts") or 0
     if isinstance(experts, list):
         experts = max(experts)
@@ -48,7 +59,7 @@ def survey(folder: str | Path, *, model: str | None = None, revision: str = "") 
         layers=layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=int(_first(both, "num_key_value_heads", "multi_query_group_num") or heads),
+        kv_heads=heads if _first(both, *shared) is None else _whole(both, place, *shared),
         head_dim=int(head_dim),
         vocab=_whole(both, place, "vocab_size", "padded_vocab_size"),
         context=_whole(both, place, "max_position_embeddings", "n_positions", "seq_length", "max_sequence_length"),
@@ -86,7 +97,7 @@ def _json(path: Path, *, needed: bool = False) -> dict[str, Any]:
             return {}
         what = "is not a folder" if not path.parent.is_dir() else "has no config.json, so it is not a model folder"
         raise UserError(f"{path.parent} {what}; give the folder of a checkpoint or its ID on the hub") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} can't be read as JSON ({error}); fetch the checkpoint again") from None
     if not isinstance(value, dict):
         raise UserError(f"{path} is not a JSON object; fetch the checkpoint again")
@@ -99,7 +110,7 @@ def _first(config: Mapping[str, Any], *names: str) -> Any:
 
 def _whole(config: Mapping[str, Any], place: Path, *names: str) -> int:
     value = _first(config, *names)
-    if not isinstance(value, (int, float)) or value < 1:
+    if not isinstance(value, (int, float)) or not 1 <= value < 2**53:
         raise UserError(f"{place}/config.json does not say {names[0]}; day0 can't tell the model's geometry")
     return int(value)
 

@@ -20,9 +20,7 @@ MAX_BYTES = 64 << 20
 def read_rows(file: Path) -> list[dict[str, Any]]:
     """The rows of a CSV file. Raises UserError, one sentence, when it is none."""
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise UserError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
-        text = file.read_text(encoding="utf-8-sig")
+        text = _text(file)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(f"{file} can't be read: {reason}") from None
@@ -36,11 +34,20 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
         raise UserError(f"{file} can't be read as CSV: {error}") from None
 
 
+def _text(file: Path) -> str:
+    """What a file of a sane size holds; a device or a pipe may have no end."""
+    with file.open("rb") as opened:
+        data = opened.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UserError(f"{file} is larger than {MAX_BYTES >> 20} MiB")
+    return data.decode("utf-8-sig")
+
+
 def read_models(file: Path) -> dict[str, Any]:
     """A table of geometries (name -> entry) from a JSON file. Raises UserError, one sentence."""
     try:
-        value = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+        value = json.loads(_text(file))
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(f"{file} can't be read as JSON: {reason}") from None
     if not isinstance(value, dict):

@@ -16,7 +16,7 @@ from day0.runs.geometry import Geometry, Precision
 from day0.runs.values import Frozen
 from day0.tools.forecast.models import geometry
 from day0.tools.forecast.names import Names, UnknownModel
-from day0.tools.hub import HUB_ID, HUB_REVISION
+from day0.tools.hub import HUB_ID, HUB_REVISION, path_of
 from day0.tools.survey import survey
 
 
@@ -36,7 +36,7 @@ def find(model: str) -> Source:
     """The model behind a folder, a known name or a hub ID. Raises UserError, one sentence."""
     if not model.strip() or "\0" in model:
         raise UserError(f"{model!r} is neither a model folder nor an ID such as zai-org/GLM-5.2-FP8")
-    folder = Path(model).expanduser()
+    folder = path_of(model)
     if folder.is_dir():
         return _from_folder(model, folder, "the folder's config.json")
     if folder.exists():
@@ -70,14 +70,10 @@ def _from_hub(model: str) -> Source:
 
 def _fetch(name: str, revision: str | None) -> Path:
     """The folder that holds the model's config.json, and nothing else that is new."""
-    import httpx
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import (
         GatedRepoError,
-        HfHubHTTPError,
         HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
         RemoteEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
@@ -94,7 +90,7 @@ def _fetch(name: str, revision: str | None) -> Path:
         raise UserError(f"the hub has no model {name!r}, or your token may not see it") from None
     except RemoteEntryNotFoundError:
         raise UserError(f"{name} has no config.json, so it is not a model that day0 can serve") from None
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, httpx.HTTPError, OSError):
+    except Exception:  # the client raises its HTTP library's errors as they are, and has changed that library
         raise UserError(f"the hub can't be reached and {name!r} is not in the shipped table; give a folder") from None
 
 

@@ -225,3 +225,27 @@ def test_engine_list_of_nothing(day0: Day0) -> None:
     code, out, _ = day0("engine", "list", "--json")
     assert (code, json.loads(out)) == (0, [])
     assert "cpu" in sentence(wrong(day0, "engine", "install", "tpu"))
+
+
+def test_an_argument_that_is_no_text() -> None:
+    code = "import sys; from day0.agent.cli import main; sys.argv[0] = 'day0'; main()"
+    ran = subprocess.run([sys.executable, "-c", code, "show", b"\xff"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "not UTF-8" in sentence(ran.stderr.strip())
+
+
+def test_a_home_that_is_a_file(day0: Day0, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DAY0_HOME", str(tmp_path / "file"))
+    assert "DAY0_HOME" in sentence(wrong(day0, "gc"))
+    code, out, _ = day0("doctor", "--json")
+    assert code == 3
+    assert next(check for check in json.loads(out) if check["name"] == "disk")["ok"] is False
+
+
+def test_the_reference_has_every_command() -> None:
+    import typer
+    from day0.agent.cli import app
+
+    text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    assert [n for n in typer.main.get_command(app).commands if f"## `day0 {n}`" not in text] == []

@@ -2,6 +2,7 @@ import os
 
 import pytest
 from day0.runs.errors import UserError
+from day0.tools.forecast import source
 from day0.tools.hub import resolve
 from day0.tools.revision import file_hashes, revision_of
 
@@ -78,3 +79,24 @@ def test_the_hub_out_of_reach_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UserError, match="give a model folder"):
         resolve("some-org/some-model", tmp_path)
+
+
+@pytest.mark.parametrize("find", [resolve, lambda name, _: source.find(name)])
+def test_no_route_to_the_hub_is_one_sentence_whatever_its_client_raises(tmp_path, monkeypatch, find):
+    class ConnectError(Exception):
+        """Of an HTTP library that day0 does not know."""
+
+    def no_route(*_, **__):
+        raise ConnectError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", no_route)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match="the hub can't be reached"):
+        find("some-org/some-model", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "~nobody-has-this-name/x"])
+def test_a_name_that_no_file_system_takes(tmp_path, name):
+    for find in (lambda: resolve(name, tmp_path), lambda: source.find(name)):
+        with pytest.raises(UserError, match="is no folder"):
+            find()

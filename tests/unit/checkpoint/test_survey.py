@@ -157,3 +157,21 @@ def test_a_folder_that_is_no_model_gets_one_sentence(tmp_path, make, says):
     make(folder)
     with pytest.raises(UserError, match=says):
         survey(folder)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"num_hidden_layers": float("inf")}, {"num_key_value_heads": "eight"}, {"num_key_value_heads": 0},
+     {"head_dim": -5}, {"intermediate_size": {"a": 1}}, {"num_experts": "many"}],
+)  # fmt: skip
+def test_values_of_a_wrong_kind_are_one_sentence(tmp_path, wrong):
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **wrong}))
+    with pytest.raises(UserError) as error:
+        survey(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_configuration_nested_without_end_is_one_sentence(tmp_path):
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="can't be read as JSON"):
+        survey(tmp_path)

@@ -58,6 +58,7 @@ def test_s09_a_link_to_a_network_file_system_is_followed(tmp_path):
         ("postgresql://host:port/name", "must look like"),
         ("sqlite://", "needs a file"),
         ("sqlite:///:memory:", "needs a file"),
+        ("sqlite:///%00", "needs a file"),
         ("mysql://host/name", "`mysql` is not supported"),
     ],
 )

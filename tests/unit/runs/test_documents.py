@@ -45,6 +45,8 @@ BAD = [
     ("", r"x:1: a document is"),
     ("? [a]\n: b\n", r"x:1: a key must be text"),
     ("a: " + "[" * 60 + "]" * 60, r"x:1: nested too deeply"),
+    ("a: " + "[" * 50_000, r"x:1: nested too deeply"),
+    (GOOD.replace("day0/workload/v1", "[1]"), r"x:1: schema `\[1\]` is not one"),
     ("--- a\n--- b\n", r"x:2: but found another document"),
 ]
 
