@@ -19,11 +19,13 @@ from day0.agent.replay import replay as measure
 from day0.agent.settings import Settings
 from day0.agent.signals import as_interrupt
 from day0.agent.surveying import look
-from day0.runs.documents import load
-from day0.runs.errors import Infrastructure, UserError
+from day0.runs.documents import load, names, target
+from day0.runs.errors import Infrastructure, Refused, UserError
 from day0.runs.facts import Fact, FigureChecked, Surveyed, Verdict
 from day0.runs.recipe import Recipe
 from day0.runs.schema import RunRequest
+from day0.runs.values import FrozenMap
+from day0.tools.engines.base import Engine
 
 
 def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
@@ -65,10 +67,12 @@ def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
 
 def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path:
     """Where the recipe's model lies here, verified to be its revision. Raises `UserError`."""
-    from day0.tools.hub import resolve
+    from day0.tools.hub import path_of, resolve
     from day0.tools.revision import file_hashes
 
-    own = Path(recipe.model.id).is_dir()
+    own = path_of(recipe.model.id).is_dir()
+    if given is None and not own and recipe.model.id.startswith("/"):
+        raise UserError(f"the recipe's model folder {recipe.model.id} is not on this machine: name yours with --model")
     named = str(given) if given else recipe.model.id if own else f"{recipe.model.id}@{recipe.model.revision}"
     folder = resolve(named, settings.home)
     found = file_hashes(folder, settings.home)
@@ -89,6 +93,7 @@ def _measure(pool: LocalPool, recipe: Recipe, folder: Path, settings: Settings) 
         pool, Work("survey", 0, partial(look, folder=folder, request=request, engine=engine, at=at, known=known))
     )
     surveyed = next(f for f in seen if isinstance(f, Surveyed))
+    admit(recipe, engine, surveyed)
     inputs = ClimbInputs(
         target=recipe.target,
         workloads=(recipe.workload,),
@@ -102,6 +107,17 @@ def _measure(pool: LocalPool, recipe: Recipe, folder: Path, settings: Settings) 
     )
     name = Replayed("replay", 0, 1)
     return _run(pool, Work("replay", 0, partial(measure, recipe=recipe, inputs=inputs, name=name)))
+
+
+def admit(recipe: Recipe, engine: Engine, seen: Surveyed) -> None:
+    """Raises `UserError` for what no candidate may set: a recipe may come from anyone, its target included."""
+    ours = {pair for name in names("target") for pair in target(name).base_env.items()}
+    candidate = recipe.candidate()
+    own = FrozenMap((k, v) for k, v in candidate.env.items() if (k, v) not in ours)
+    try:
+        engine.check(candidate.model_copy(update={"env": own}), seen.engine, seen.model)
+    except Refused as refused:
+        raise UserError(f"this recipe is not launched: {refused}") from None
 
 
 def _run(pool: LocalPool, work: Work) -> list[Fact]:

@@ -139,6 +139,17 @@ def test_a_recipe_that_is_none(day0: Day0, tmp_path: Path) -> None:
     assert "r.yaml:" in sentence(wrong(day0, "replay", "r.yaml"))
 
 
+def test_a_recipe_whose_model_lies_elsewhere_asks_for_the_folder(home: Path) -> None:
+    from day0.agent.replaying import model_folder
+    from day0.agent.settings import load
+    from day0.runs.errors import UserError
+    from day0.runs.recipe import ModelPin, Recipe
+
+    pin = ModelPin(id="/nowhere/tiny", revision="sha256:ab")
+    with pytest.raises(UserError, match="--model"):
+        model_folder(Recipe.model_construct(model=pin), None, load())
+
+
 def test_a_wrong_setting_names_its_key(day0: Day0, home: Path) -> None:
     home.mkdir()
     (home / "config.toml").write_text("budget_hours = -3\n")

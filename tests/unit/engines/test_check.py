@@ -1,7 +1,11 @@
 import pytest
+from day0.agent.replaying import admit
 from day0.runs.candidate import Candidate
+from day0.runs.documents import target
 from day0.runs.engine_facts import ModelFacts
-from day0.runs.errors import Refused
+from day0.runs.errors import Refused, UserError
+from day0.runs.facts import Surveyed
+from day0.runs.recipe import Configuration, EnginePin, ModelPin, Recipe
 from day0.tools.engines.sglang import Sglang
 
 MODEL = ModelFacts(
@@ -122,3 +126,26 @@ def test_an_allocator_of_this_build_may_be_preloaded(facts):
 
 def test_another_build_is_refused(facts):
     assert "belong to" in refusal(facts, build="sha256:other")
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "why"),
+    [
+        ({"trust-remote-code": True}, {}, "trust-remote-code"),
+        ({"no-such-flag": 1}, {}, "no-such-flag"),
+        ({}, {"LD_PRELOAD": "/tmp/x.so"}, "LD_PRELOAD"),
+        ({}, {"HF_HUB_OFFLINE": "0"}, "HF_HUB_OFFLINE"),
+    ],
+)
+def test_s66_a_recipe_of_a_stranger_sets_no_more_than_a_candidate(facts, flags, env, why):
+    def given(flags, env):
+        return Recipe.model_construct(
+            engine=EnginePin(name="sglang", build="sha256:b", version="0.5.23"),
+            model=ModelPin(id="/m", revision="r"),
+            configuration=Configuration(flags=flags, env=env),
+        )
+
+    seen = Surveyed.model_construct(engine=facts, model=MODEL)
+    admit(given({"dtype": "float32"}, dict(target("cpu").base_env)), Sglang(), seen)
+    with pytest.raises(UserError, match=why):
+        admit(given(flags, env), Sglang(), seen)
