@@ -129,7 +129,8 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     if told["search_ended"]:
         say(f"the search ended: {line(str(told['search_ended']['reason']), 300)}")
     for won in told["winners"]:
-        say(_winner(won))
+        if won["attempt"] is not None or told["finished_at"] is not None:
+            say(_winner(won))
     share = told["orchestration"]["share"]
     if share is not None:
         say(f"orchestration took {share:.2%} of {told['orchestration']['wall_s']:.0f} s")

@@ -102,6 +102,7 @@ def test_s07_the_same_request_joins(day0: Day0, model: Path) -> None:
     rows = json.loads(day0("queue", "--json")[1])
     assert [r["run"] for r in rows] == [first["run"]]
     assert rows[0]["status"] == "queued"
+    assert "no winner" not in day0("show", first["run"])[1], "it has not begun"
 
 
 def test_cancel_of_a_queued_run(day0: Day0, model: Path) -> None:
