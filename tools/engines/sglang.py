@@ -1,7 +1,7 @@
 """SGLang as an engine.
 
-Flags, endpoints, metric names and log lines were read in the published wheels 0.5.10 to 0.5.23
-(https://pypi.org/project/sglang/). Names move between versions: a metric that is missing is unknown, never 0.
+Flags, endpoints, metric names and log lines were read in the published wheels of sglang 0.5.10 to 0.5.23.
+Names move between versions: a metric that is missing is unknown, never 0.
 """
 
 from __future__ import annotations
