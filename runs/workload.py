@@ -67,6 +67,7 @@ class Target(Frozen):
     stall_s: float = Field(description="node seconds without progress after ready before a server counts as hung")
     boot_stall_s: float = Field(description="node seconds without any progress while booting")
     boot_cap_s: float = Field(description="hard cap of a boot, node seconds")
+    stop_grace_s: float = Field(default=15.0, gt=0, description="node seconds from SIGTERM to SIGKILL of a server")
     measure: MeasureRules
     max_attempts: int | None = Field(default=None, ge=1, description="cap of candidates beyond the baseline")
     workload: str = Field(description="default workload of this target")

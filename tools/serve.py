@@ -28,7 +28,7 @@ POLL_S = 0.25
 LOOK_S = 2.0
 """How often a serving server's counters are read for signs of life."""
 GRACE_S = 15.0
-"""From SIGTERM to SIGKILL; SGLang ends its children in 3-4 s. A server that hangs is given 1 s."""
+"""From SIGTERM to SIGKILL where no target says otherwise. A server that hangs is given 1 s."""
 LOG_BYTES = 8 << 20
 FIRST_ANSWER_S, LONGEST_ANSWER_S = 10.0, 320.0
 REFUSALS = 3
@@ -56,7 +56,7 @@ class Server:
     liveness: Liveness
     ended: Exit | None = None
     _looked: float = field(default=float("-inf"), init=False)
-    _grace_s: float = field(default=GRACE_S, init=False)
+    grace_s: float = field(default=GRACE_S, init=False)
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class Server:
         self._looked = self.clock.now()
         life = self.liveness.serving(self._looked, done, in_flight)
         if life.state != "alive":
-            self._grace_s = 1.0
+            self.grace_s = 1.0
             raise hung(self.process, self.build, life)
 
     def _work_done(self) -> tuple[float | None, float | None]:
@@ -105,7 +105,7 @@ class Server:
     def stop(self) -> Exit:
         """SIGTERM, grace, SIGKILL, the whole tree verified gone. Idempotent."""
         self.http.close()
-        ended = self.process.stop(self._grace_s)
+        ended = self.process.stop(self.grace_s)
         self.ended = self.ended or ended
         return self.ended
 
@@ -128,6 +128,7 @@ def serve(  # noqa: PLR0917 (the port's six)
             server = order.boot()
         except PortTaken:
             server = order.boot()  # a stranger holds the port: once more, on another; the stranger is left alone
+        server.grace_s = limits.stop_grace_s
         try:
             if spec.cores:
                 server.process.pin(spec.cores)
