@@ -149,12 +149,13 @@ class Booted:
         known already, half the time is enough.
         """
         if workload.name not in self.warmed:
-            rules, known = self.lease.inputs.target.measure, rung != Rung.MEASURE
+            rules = self.lease.inputs.target.measure
+            known = rung in (Rung.CONFIRM, Rung.REPLAY) or workload.name in self.lease.inputs.incumbent
             plan = closed_loop(
                 workload,
                 rules,
                 concurrency=1 if workload.arrival == "single_stream" else PROBE_CONCURRENCY,
-                content_seed=content_seed(seed, self.lease, workload, rung, "warm"),
+                content_seed=content_seed(seed, self.lease, workload, Rung.BOOT, "warm"),
                 window_s=rules.point_s * (WARM_SHARE if known else 1.0),
             )
             self.warmed[workload.name] = yield from self.measure(plan, rung, f"{rung}-{workload.name}-warm")

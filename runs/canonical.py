@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from day0.runs.facts import Rung
 from day0.runs.ledger_reads import Reads
 from day0.runs.recipe import Recipe, parse
 from day0.runs.schema import Attempt, Boot, Run
@@ -61,12 +62,21 @@ def _run(run: Run) -> dict[str, Any]:
 
 def _attempt(attempt: Attempt, boots: Sequence[Boot]) -> dict[str, Any]:
     lost = {boot.number for boot in boots if boot.attempt == attempt.id and _is_lost(boot)}
+    measured = max((boot for boot, rung, _ in attempt.points if rung == Rung.MEASURE), default=0)
+
+    def stands(boot: int, rung: Rung) -> bool:
+        """`measure` stands by its last boot, also where that was lost once the verdict was written."""
+        return boot == measured if rung == Rung.MEASURE else boot not in lost
+
     shown = attempt.model_dump(mode="json", exclude={"points", "knees", "node"})
+    # warm-ups belong to a boot, and a screen's point is told by its verdict: a boot lost after it takes the point along
     shown["points"] = [
-        {"rung": rung, **point.model_dump(mode="json")} for boot, rung, point in attempt.points if boot not in lost
+        {"rung": rung, **point.model_dump(mode="json")}
+        for boot, rung, point in attempt.points
+        if stands(boot, rung) and not point.warmup and rung != Rung.SCREEN
     ]
     shown["knees"] = [
-        {"rung": rung, **knee.model_dump(mode="json")} for boot, rung, knee in attempt.knees if boot not in lost
+        {"rung": rung, **knee.model_dump(mode="json")} for boot, rung, knee in attempt.knees if stands(boot, rung)
     ]
     return shown
 

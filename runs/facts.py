@@ -103,6 +103,7 @@ class LoadPoint(Frozen):
     void: str | None = Field(default=None, description="why the point does not count at all")
     misses: tuple[str, ...] = Field(default=(), description="which limits were missed, in words")
     short: bool = False
+    warmup: bool = Field(default=False, description="the first point of a boot, discarded")
 
 
 class Knee(Frozen):

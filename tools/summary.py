@@ -73,6 +73,7 @@ def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | No
         void=void,
         misses=(*missed, *unsteady),
         short=rules.short,
+        warmup=plan.warmup,
     )
     return point.model_copy(update={"plateau": plateau(point, raw.max_running)})
 
