@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,12 +37,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    """A home with the real engines, but everything else of its own."""
-    (tmp_path / "engines").symlink_to(HOME / "engines")
-    yield tmp_path
-    for process in ours(tmp_path):
-        process.kill()
+def home() -> Iterator[Path]:
+    """A home with the real engines, but everything else of its own; short, since SGLang's sockets lie below it."""
+    with tempfile.TemporaryDirectory(prefix="d0-") as folder:
+        home = Path(folder)
+        (home / "engines").symlink_to(HOME / "engines")
+        yield home
+        for process in ours(home):
+            process.kill()
 
 
 def ours(home: Path) -> list[psutil.Process]:
