@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
+from day0.runs.patches import Patch, Table
 from day0.runs.values import Frozen, Map
 from pydantic import Field
 
@@ -59,6 +60,8 @@ class FailureClass(StrEnum):
     NOT_REPRODUCIBLE = "not_reproducible"
     IDENTITY = "identity"
     """the server runs something else than was asked"""
+    BAD_PATCH = "bad_patch"
+    """a patch that does not apply, or a table that does not hold what it should"""
     UNKNOWN = "unknown"
 
 
@@ -239,6 +242,20 @@ class FigureChecked(Frozen):
     within: bool
 
 
+class PatchMade(Frozen):
+    """A patch was made and proved to apply; its digest may stand in a candidate from now on."""
+
+    kind: Literal["patch_made"] = "patch_made"
+    patch: Patch
+
+
+class TableMade(Frozen):
+    """Kernels were tuned; the table's digest may stand in a candidate from now on."""
+
+    kind: Literal["table_made"] = "table_made"
+    table: Table
+
+
 class Progress(Frozen):
     """A line for people who watch; never a basis of a decision."""
 
@@ -259,6 +276,8 @@ Fact = Annotated[
     | ArtifactKept
     | NodeChecked
     | Surveyed
+    | PatchMade
+    | TableMade
     | Progress,
     Field(discriminator="kind"),
 ]

@@ -16,9 +16,17 @@ class TryCandidate(Frozen):
     parent: str = Field(description="ID of the attempt whose candidate is changed")
     flags: Map[FlagValue | None] = Field(default_factory=dict, description="without leading dashes")
     env: Map[str | None] = Field(default_factory=dict)
+    codemods: tuple[str, ...] = Field(default=(), max_length=4, description="shipped source repairs to apply, by name")
+    diff: str = Field(default="", max_length=60_000, description="a unified diff to engine source, in git's format")
+    tune: bool = Field(default=False, description="tune the kernels that this layout runs untuned, first")
     axis: str = Field(default="", description="which axis of the search space this moves along")
     hypothesis: str = Field(min_length=1, max_length=600)
     expected_gain: float = Field(ge=-1, le=10, description="0.1 = 10 % more goodput")
+
+    @property
+    def crafted(self) -> bool:
+        """Whether something must be made before the candidate exists: a patch, or a table of tuned kernels."""
+        return bool(self.codemods or self.diff or self.tune)
 
 
 class ReadLog(Frozen):

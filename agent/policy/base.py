@@ -7,6 +7,7 @@ from typing import Protocol
 from day0.agent.policy.actions import Action
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import Infrastructure
+from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt, RunRequest
 from day0.runs.values import Frozen, Map
 from pydantic import Field
@@ -47,6 +48,9 @@ class RunView(Frozen):
     attempts_left: int
     answers: tuple[Answer, ...] = ()
     boots: Map[BootFacts] = Field(default_factory=dict, description="attempt ID -> what its last boot resolved to")
+
+    patches: Map[Patch] = Field(default_factory=dict, description="digest -> patch made in this run")
+    tables: Map[Table] = Field(default_factory=dict, description="digest -> table of tuned kernels made in this run")
 
     def attempt(self, attempt_id: str) -> Attempt | None:
         """The attempt of that ID."""
