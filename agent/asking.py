@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from day0.agent.settings import Settings
 from day0.runs.errors import UserError
 from day0.runs.schema import RunRequest
 from day0.runs.workload import Workload
 
-POLICIES = ("auto", "playbook", "llm", "random", "default")
+POLICIES = ("auto", "playbook", "llm", "tpe", "random", "default")
 FASTEST_TTFT_MS = 0.5
 """one network round trip inside a machine and one forward pass of nothing: no server answers sooner"""
 FASTEST_TPOT_MS = 0.05
@@ -29,14 +28,13 @@ class Asked:
     seed: int = 0
     policy: str | None = None
     max_attempts: int | None = None
+    world: str | None = None
 
 
 def request(asked: Asked, settings: Settings) -> RunRequest:
     """The request, with model, target and workloads resolved. Raises `UserError`."""
+    from day0.agent import finding
     from day0.runs import documents
-    from day0.tools.hub import resolve
-    from day0.tools.revision import revision_of
-    from day0.tools.survey import survey
 
     hours = settings.budget_hours if asked.budget_hours is None else asked.budget_hours
     if not (math.isfinite(hours) and hours > 0):
@@ -49,26 +47,33 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
     if policy == "llm" and not (settings.llm_base_url and settings.llm_model):
         raise UserError("policy `llm` needs DAY0_LLM_BASE_URL and DAY0_LLM_MODEL; without an LLM use --policy playbook")
     target = documents.target(asked.target or settings.target)
-    if target.kind != "local":
-        raise UserError(f"target `{target.name}` is of kind `{target.kind}`, which this build can't reach: use `cpu`")
+    if target.kind == "docker":
+        raise UserError(
+            f"target `{target.name}` is of kind `docker`, which this build can't reach: use `cpu` or `mi355x-twin`"
+        )
+    if asked.world is not None and target.kind != "twin":
+        raise UserError(f"--world names a simulated node, and target `{target.name}` is none: use `mi355x-twin`")
     workloads = tuple(documents.workload(name) for name in asked.workloads or (target.workload,))
     if len({w.name for w in workloads}) != len(workloads):
         raise UserError("two workloads have the same name: each needs its own, recipes are named after them")
     for workload in workloads:
         check_slo(workload)
-    folder = resolve(asked.model, settings.home)
-    facts = survey(folder)
+    if target.kind == "twin":
+        found = finding.simulated(asked.model, target, workloads[0], settings, asked.world)
+    else:
+        found = finding.local(asked.model, target, settings)
     for workload in workloads:
         asked_for = workload.input_tokens + workload.output_tokens
-        if asked_for > facts.context:
+        if asked_for > found.facts.context:
             raise UserError(
-                f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {facts.context}"
+                f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {found.facts.context}"
             )
-    own = Path(asked.model).expanduser().is_dir()  # else a hub model, whose folder is named by its commit
+    options = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
     return RunRequest(
-        model=str(folder) if own else asked.model.partition("@")[0],
-        revision=revision_of(folder, settings.home) if own else folder.name,
-        target=target,
+        model=found.model,
+        revision=found.revision,
+        target=found.target,
+        options=options,
         workloads=workloads,
         policy=policy,
         seed=asked.seed,

@@ -9,12 +9,13 @@ import typer
 Model = Annotated[str, typer.Argument(help="a model folder or a hub ID such as `org/name`")]
 Run = Annotated[str, typer.Argument(help="run ID, as `day0 queue` lists them")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON with stable keys")]
-Target = Annotated[str | None, typer.Option(help="class of node: `cpu`, `cpu-quick`, or a YAML file")]
+Target = Annotated[str | None, typer.Option(help="class of node: `cpu`, `cpu-quick`, `mi355x-twin`, or a YAML file")]
 Workload = Annotated[list[str] | None, typer.Option(help="traffic: a shipped name or a YAML file; may be repeated")]
 Budget = Annotated[float | None, typer.Option("--budget-hours", help="node-hours for everything, closing included")]
 Seed = Annotated[int, typer.Option(help="the same seed gives the same traffic and the same proposals")]
-Policy = Annotated[str | None, typer.Option(help="auto, playbook, llm, random or default")]
+Policy = Annotated[str | None, typer.Option(help="auto, playbook, llm, tpe, random or default")]
 Again = Annotated[bool, typer.Option("--again", help="start a new run though the same one is finished")]
+World = Annotated[str | None, typer.Option(help="simulated node: a shipped world or a YAML file; default: the model's")]
 Most = Annotated[int | None, typer.Option("--max-attempts", help="candidates to try beyond the baseline")]
 
 
@@ -28,12 +29,13 @@ def run(
     policy: Policy = None,
     again: Again = False,
     max_attempts: Most = None,
+    world: World = None,
     json: Json = False,
 ) -> None:
     """Search, confirm, write the recipe and replay it, with live progress."""
     from day0.agent import running
 
-    asked = running.Asked(model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts)
+    asked = running.Asked(model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world)
     raise typer.Exit(running.run(asked, again=again, as_json=json))
 
 
@@ -47,12 +49,13 @@ def submit(
     policy: Policy = None,
     again: Again = False,
     max_attempts: Most = None,
+    world: World = None,
     json: Json = False,
 ) -> None:
     """Put a run into the queue and return; `day0 resume RUN` works on it."""
     from day0.agent import running
 
-    asked = running.Asked(model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts)
+    asked = running.Asked(model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world)
     running.submit(asked, again=again, as_json=json)
 
 

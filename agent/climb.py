@@ -12,7 +12,7 @@ from pathlib import Path
 
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Booted, Facts, Lease
-from day0.agent.preparing import verify
+from day0.agent.preparing import prove, verify
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import ArtifactKept, Fact, FailureClass, Rung, RungStarted, Verdict
 from day0.runs.schema import Attempt
@@ -42,6 +42,7 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
     try:
         yield RungStarted(rung=rung)
         verify(inputs, attempt.candidate)
+        prove(node, inputs, attempt.candidate, attempt.id, attempt.epoch)
         if rung not in passed:
             yield Verdict(rung=rung, passed=True)
         rung = Rung.BOOT

@@ -12,10 +12,11 @@ from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.pump import Also
 from day0.agent.replay import Replayed, replay
-from day0.agent.steps import MOST_INTERRUPTIONS, climb_inputs, current_view
+from day0.agent.steps import MOST_INTERRUPTIONS, climb_inputs, current_view, tell
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, Pair, Rung, Verdict
 from day0.runs.ledger_writer import Writer
+from day0.runs.patches import Patch
 from day0.runs.recipe import parse, render
 from day0.runs.schema import Attempt, AttemptStatus, Comparison, Run, RunStatus
 from day0.runs.values import sha256
@@ -81,11 +82,13 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
     run = parts.ledger.run(run_id)
     base = next(a for a in parts.ledger.attempts(run_id) if a.id == run.baseline)
     rules = run.request.target.measure
+    who = challenger.id.rpartition("-")[2]
     comparison: Comparison | None = None
     if base.knee(workload.name) is not None:
         pairs = _pairs(parts, challenger, workload)
         comparison = _compare(parts, run, challenger, base, pairs) if pairs else None
         if not confirm.enough(pairs, comparison, rules.max_pairs):
+            tell(parts, run_id, 7, f"{workload.name}: {who} against the baseline, pair {len(pairs) + 1}")
             number = PAIRS_APART * run.request.workloads.index(workload) + len(pairs) + 1
             inputs = climb_inputs(parts, run, challenger)
 
@@ -99,6 +102,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             crashpoints.reached("pair-done")
             return
         assert comparison is not None
+        tell(parts, run_id, 7, f"{workload.name}: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}")
         with parts.ledger.write(run_id) as writer:
             writer.add_comparison(comparison)
         crashpoints.reached("compared")
@@ -113,6 +117,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             return partial(confirm.stability, challenger=now, workload=workload, inputs=given)
 
         if story.held(parts.ledger, run_id, challenger.id, workload.name) is None:
+            tell(parts, run_id, 7, f"{who} for {rules.stability_s / 60:.0f} min at 0.9 x its knee")
             _work(parts, run_id, challenger, stability, also=_note("stable", Rung.CONFIRM, challenger.id, workload))
             crashpoints.reached("stable")
         held = story.held(parts.ledger, run_id, challenger.id, workload.name)
@@ -212,6 +217,7 @@ def replay_all(parts: Parts, run_id: str) -> None:
 def _replay(parts: Parts, run: Run, winner: str, workload: Workload, text: str) -> None:
     attempt = parts.ledger.attempt(winner)
     inputs = climb_inputs(parts, run, attempt)
+    tell(parts, run.id, 8, f"{workload.name}: the recipe of {winner.rpartition('-')[2]}, alone, from empty caches")
 
     def again(now: Attempt) -> Perform:
         return partial(replay, recipe=parse(text), inputs=inputs, name=Replayed(now.id, now.epoch, now.boots + 1))
@@ -238,7 +244,19 @@ def report(parts: Parts, run_id: str) -> None:
             words.append(f"{workload.name}: {winner}, {told.data['reason'] if told else ''}")
     status = RunStatus.DONE if len(good) == len(run.request.workloads) else RunStatus.NO_WINNER
     wall, inside = parts.meter.read()
+    waiting = _reviews(parts, run_id, good)
     with parts.ledger.write(run_id) as writer:
         writer.event("overhead", {"wall_s": wall, "inside_s": inside, "nodes": parts.pool.count()})
         writer.move_run(status, "; ".join(words))
+    for patch in waiting:
+        tell(parts, run_id, 9, f"{patch.title}: waits for review (`day0 patch show {patch.digest()[7:19]}`)")
+    if not waiting:
+        tell(parts, run_id, 9, "the winner carries no patch: nothing waits for review")
     crashpoints.reached("reported")
+
+
+def _reviews(parts: Parts, run_id: str, winners: list[str]) -> list[Patch]:
+    """The patches that winners carry, each once: only what is part of a result goes before people."""
+    made, _ = story.made(parts.ledger, run_id)
+    named = [digest for winner in winners for digest in parts.ledger.attempt(winner).candidate.patches]
+    return [made[digest] for digest in dict.fromkeys(named)]

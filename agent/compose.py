@@ -18,6 +18,7 @@ from day0.runs.artifacts import Artifacts
 from day0.runs.errors import Infrastructure, UserError
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Run
+from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import CancelToken
 from day0.tools.engines.base import Engine
@@ -81,6 +82,21 @@ def environments(settings: Settings) -> Environments:
     )
 
 
+def environments_of(target: Target, settings: Settings) -> Environments:
+    """The environments that serve and measure on a target. Raises `UserError`."""
+    if target.kind == "twin":
+        from day0.agent import twin
+
+        return twin.environments(twin.world_of(target))
+    return environments(settings)
+
+
+def ready(target: Target, settings: Settings) -> None:
+    """Raises `UserError` where a run on this target could not even begin here."""
+    if target.kind == "local":
+        environments(settings)
+
+
 def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ...] = ()) -> Node:
     """This machine as a node. Raises `UserError` where day0's home can't be a folder."""
     from day0.sandboxes.local import LocalNode
@@ -94,8 +110,15 @@ def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ..
     return LocalNode("local", settings.home / "nodes", cancel=cancel, env_allow=env_allow)
 
 
-def pool(settings: Settings, meter: Meter) -> LocalPool:
-    """This machine's own nodes. Raises `Infrastructure` when another process has them."""
+def pool(settings: Settings, meter: Meter, target: Target) -> LocalPool:
+    """The nodes of a target: this machine's own, or simulated ones.
+
+    Raises `Infrastructure` when another process has them, `UserError` for a world that is not here.
+    """
+    if target.kind == "twin":
+        from day0.agent import twin
+
+        return twin.pool(settings, meter, target)
 
     def make(cancel: CancelToken) -> Node:
         return metered(local_node(settings, cancel), meter)
@@ -168,19 +191,39 @@ def _postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[str]]:
         yield store
 
 
-def parts(
-    run: Run, nodes: NodePool, desk: Desk, at: Environments | None = None, heartbeat_s: float = HEARTBEAT_S
-) -> Parts:
-    """Everything one run works with. Raises `UserError` when engine or model are not here."""
+def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
+    """Everything one run works with, by the kind of its target. Raises `UserError` when engine or model aren't here."""
+    if run.request.target.kind == "twin":
+        from day0.agent import twin
+
+        return twin.parts(run, nodes, desk)
+    return parts_at(run, nodes, desk, environments(desk.settings))
+
+
+def model_folder(run: Run, settings: Settings) -> Path:
+    """The run's checkpoint on this machine. Raises `UserError` when it isn't here or changed."""
     from day0.tools.hub import resolve
     from day0.tools.revision import revision_of
 
-    settings = desk.settings
-    adapter = engine(run.request.target.engine)
     pinned = "" if Path(run.request.model).is_dir() else f"@{run.request.revision}"
     folder = resolve(run.request.model + pinned, settings.home)
     if not pinned and revision_of(folder, settings.home) != run.request.revision:
         raise UserError(f"{folder} changed since run {run.id} was submitted: submit it again")
+    return folder
+
+
+def parts_at(
+    run: Run,
+    nodes: NodePool,
+    desk: Desk,
+    at: Environments,
+    *,
+    folder: Path | None = None,
+    heartbeat_s: float = HEARTBEAT_S,
+) -> Parts:
+    """The same in given environments, with a given model folder. Raises `UserError`."""
+    settings = desk.settings
+    adapter = engine(run.request.target.engine)
     calls: list[dict[str, Any]] = []
     chosen, why = policy(run, settings, adapter, nodes.count(), calls.append)
     store = artifacts(settings)
@@ -191,8 +234,8 @@ def parts(
         pump=Pump(run.id, desk.ledger, nodes, store, desk.lock, desk.listener, heartbeat_s),
         policy=chosen,
         engine=adapter,
-        environments=at or environments(settings),
-        model_folder=folder,
+        environments=at,
+        model_folder=folder or model_folder(run, settings),
         home=settings.home,
         node=nodes.free()[0],
         meter=desk.meter,

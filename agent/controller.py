@@ -18,6 +18,7 @@ from day0.runs.errors import Cancelled, Day0Error, Infrastructure, LostLease
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock, cancel_requested
 from day0.runs.schema import AttemptStatus, Run, RunStatus
+from day0.runs.workload import Target
 
 
 class Interrupted(Cancelled):
@@ -26,7 +27,7 @@ class Interrupted(Cancelled):
     exit_code = 3
 
 
-MakePool = Callable[[Settings, Meter], NodePool]
+MakePool = Callable[[Settings, Meter, Target], NodePool]
 MakeParts = Callable[[Run, NodePool, Desk], Parts]
 
 
@@ -50,7 +51,7 @@ class Controller:
         run = self.ledger.run(run_id)
         meter = Meter()
         with as_interrupt(), compose.saver(self.settings) as saver:
-            pool = self.make_pool(self.settings, meter)
+            pool = self.make_pool(self.settings, meter, run.request.target)
             try:
                 parts = self.make_parts(run, pool, Desk(self.settings, self.ledger, self.lock, self.listener, meter))
                 self._recover(parts, run)

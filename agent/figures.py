@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import exp
+from typing import Any
 
 from day0.runs.errors import UserError
 from day0.runs.facts import Knee, LoadPoint
@@ -19,7 +20,9 @@ MOST_HALF_WIDTH = 0.3
 """a wider range would call anything the same"""
 
 
-def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoint], noise: float) -> tuple[Figure, ...]:
+def figures(
+    workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoint], noise: float, *, simulated: bool = False
+) -> tuple[Figure, ...]:
     """The knee, and what the node gave at the highest rate that passed in `measure`. Throughputs are per node.
 
     `knees` are those of every boot, `measure`'s first; `points` those of that boot. The confirming boots looked
@@ -27,7 +30,7 @@ def figures(workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoin
     the noise: a replay is another bracket.
     """
     first, narrow = knees[0], knees[1:] or knees
-    label = "short" if first.short else ""
+    label: Any = ", ".join(["short"] * first.short + ["simulated"] * simulated)
     mean = sum(k.rate_rps for k in narrow) / len(narrow)
     half = min(MOST_HALF_WIDTH, max(LEAST_HALF_WIDTH, SIGMAS * noise))
     low = min(k.passed_rps for k in narrow) * exp(-half)

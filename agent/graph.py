@@ -7,10 +7,11 @@ checkpoints are lost ends the same.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from day0.agent import closing, steps, story
+from day0.agent import closing, crafting, steps, story
 from day0.agent.parts import Parts
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ BODIES: dict[str, Body] = {
     "survey": steps.survey,
     "propose": steps.propose,
     "admit": steps.admit,
+    "craft": crafting.craft_some,
     "climb": steps.climb_some,
     "decide": steps.decide_some,
     "confirm": closing.confirm_all,
@@ -59,7 +61,7 @@ def build(parts: Parts | None, saver: BaseCheckpointSaver[str] | None = None) ->
     for name, body in BODIES.items():
         graph.add_node(name, node(body))
     graph.add_edge(START, "survey")
-    for before, after in (("survey", "propose"), ("propose", "admit"), ("admit", "climb"), ("climb", "decide")):
+    for before, after in itertools.pairwise(("survey", "propose", "admit", "craft", "climb", "decide")):
         graph.add_edge(before, after)
     graph.add_conditional_edges("decide", more, ["propose", "confirm"])
     for before, after in (("confirm", "replay"), ("replay", "report"), ("report", END)):

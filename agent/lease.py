@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
+from day0.agent.preparing import dressing
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import (
@@ -73,7 +74,7 @@ class Lease:
         caches = inputs.engine.caches
         spec = SandboxSpec(
             role="server",
-            environment=inputs.environments.engine,
+            environment=inputs.environments.folder(self.candidate.build),
             attempt=self.attempt,
             epoch=self.epoch,
             cores=target.server_cores,
@@ -89,10 +90,11 @@ class Lease:
             mounts=((inputs.model_folder, inputs.model_folder),),
         )
         candidate = inputs.launched(self.candidate)
+        prepare = dressing(inputs, self.candidate)
         try:
             with (
                 generator as harness,  # it imports its client while the server boots
-                serve(self.node, spec, inputs.engine, candidate, inputs.engine_facts, target) as server,
+                serve(self.node, spec, inputs.engine, candidate, inputs.engine_facts, target, prepare) as server,
             ):
                 try:
                     yield Booted(self, harness, server)

@@ -31,6 +31,17 @@ if TYPE_CHECKING:
 
 LAST_LINES = 10
 LADDER = (Rung.PREPARE, Rung.BOOT, Rung.ANSWER, Rung.SCREEN, Rung.ACCURACY, Rung.MEASURE)
+STEPS = {
+    1: "submit",
+    2: "survey",
+    3: "propose",
+    4: "admit",
+    5: "climb",
+    6: "decide",
+    7: "confirm",
+    8: "replay",
+    9: "review",
+}
 MARKS = {None: "·", True: "✓", False: "✗"}
 
 
@@ -70,6 +81,7 @@ class Screen:
 
     def __init__(self, ledger: Ledger, run: Run, *, quiet: bool) -> None:
         self.ledger, self.run, self.quiet = ledger, run, quiet
+        self.simulated = run.request.target.kind == "twin"
         self.start = time.monotonic()
         self.lines: deque[str] = deque(maxlen=LAST_LINES)
         self.rungs: dict[Rung, bool | None] = {}
@@ -85,7 +97,9 @@ class Screen:
             self._console = Console(stderr=True)
             self._live = Live(self._panel(), console=self._console, refresh_per_second=4, transient=True)
             self._live.start()
-        self._say(f"run {self.run.id}: {self.run.request.model} on {self.run.request.target.name}")
+        asked = self.run.request.options.get("asked_for", self.run.request.model)
+        told = " (simulated)" if self.simulated else ""
+        self._say(f"1/9 {STEPS[1]}: run {self.run.id}: {asked} on {self.run.request.target.name}{told}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -94,6 +108,10 @@ class Screen:
 
     def heard(self, run: str, attempt: str, fact: Fact) -> None:
         """What the controller wrote or was told."""
+        if isinstance(fact, Progress) and fact.step is not None:
+            self.now = f"{STEPS[fact.step]}: {fact.text}"
+            self._say(f"{fact.step}/9 {STEPS[fact.step]}: {fact.text}")
+            return
         if attempt != self.attempt:
             self.attempt, self.rungs = attempt, {}
             self._introduce(attempt)
@@ -140,10 +158,12 @@ class Screen:
         if knee is None:
             return
         gain = f", {knee.rate_rps / first.rate_rps - 1:+.0%} over the baseline" if first and base != lead else ""
-        self.best = f"best: {lead.id}: {knee.rate_rps:.3g} requests/s, {knee.goodput_tok_s:.1f} tok/s{gain}"
+        told = " (simulated)" if self.simulated else ""
+        self.best = f"best: {lead.id}: {knee.rate_rps:.3g} requests/s, {knee.goodput_tok_s:.1f} tok/s{gain}{told}"
 
     def _say(self, text: str) -> None:
-        stamp = f"[{time.monotonic() - self.start:7.1f}s] {line(text, 240)}"
+        mark = " sim" if self.simulated else ""
+        stamp = f"[{time.monotonic() - self.start:7.1f}s{mark}] {line(text, 240)}"
         self.lines.append(stamp)
         if self._live is None:
             sys.stderr.write(stamp + "\n")

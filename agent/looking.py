@@ -20,6 +20,8 @@ from day0.runs.ledger import Ledger
 __all__ = ["attempts", "compare", "diagnose", "end", "log", "queue", "recipe", "show", "summary"]
 
 LOG_BYTES = 1 << 20
+SIMULATED = " (simulated)"
+"""stands wherever a figure of the twin is shown"""
 
 
 def say(text: str = "") -> None:
@@ -60,7 +62,14 @@ def queue(limit: int, *, as_json: bool) -> None:
         "",
         ("run", "status", "model", "target", "node-h", "reason"),
         (
-            (r["run"], r["status"], r["model"], r["target"], f"{r['spent_node_s'] / 3600:.2f}", r["reason"])
+            (
+                r["run"],
+                r["status"],
+                r["model"],
+                r["target"] + SIMULATED * r["simulated"],
+                f"{r['spent_node_s'] / 3600:.2f}",
+                r["reason"],
+            )
             for r in rows
         ),
     )
@@ -85,16 +94,17 @@ def attempts(run_id: str, *, as_json: bool) -> None:
     """The attempts of a run."""
     with opened() as (_, ledger):
         rows = show_.attempt_rows(ledger, run_id)
+        simulated = ledger.run(run_id).request.target.kind == "twin"
     if as_json:
         say_json(rows)
     else:
-        attempts_table(rows)
+        attempts_table(rows, simulated=simulated)
 
 
-def attempts_table(rows: list[dict[str, Any]]) -> None:
+def attempts_table(rows: list[dict[str, Any]], *, simulated: bool) -> None:
     """One line per attempt."""
     table(
-        "attempts",
+        "attempts" + SIMULATED * simulated,
         ("attempt", "status", "change", "knee 1/s", "tok/s", "gain", "why"),
         (
             (
@@ -119,18 +129,19 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     """What a run came to: attempts, winners with their interval, replay, recipes."""
     told = summary(ledger, run_id)
     say(f"run {run_id}: {told['status']}{': ' + line(told['reason'], 400) if told['reason'] else ''}")
-    say(f"{told['model']} on {told['target']}, policy {told['policy']}, seed {told['seed']}")
+    label = SIMULATED * told["simulated"]
+    say(f"{told['model']} on {told['target']}{label}, policy {told['policy']}, seed {told['seed']}")
     if told["policy_note"]:
         say(told["policy_note"])
     if told["attempts"]:
-        attempts_table(told["attempts"])
+        attempts_table(told["attempts"], simulated=told["simulated"])
     for item in told["refused"]:
         say(f"refused in round {item['round']}: {line(str(item['reason']), 300)}")
     if told["search_ended"]:
         say(f"the search ended: {line(str(told['search_ended']['reason']), 300)}")
     for won in told["winners"]:
         if won["attempt"] is not None or told["finished_at"] is not None:
-            say(_winner(won))
+            say(_winner(won) + label)
     share = told["orchestration"]["share"]
     if share is not None:
         say(f"orchestration took {share:.2%} of {told['orchestration']['wall_s']:.0f} s")

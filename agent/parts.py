@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from day0.agent.policy.base import Policy
 from day0.agent.pump import Listener, Pump
 from day0.agent.settings import Settings
 from day0.runs.artifacts import Artifacts
+from day0.runs.errors import Infrastructure
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock
 from day0.tools.engines.base import Engine
@@ -28,6 +29,17 @@ class Environments:
     harness_build: str
     digest: Callable[[str], str]
     """of an environment's folder, as it is now"""
+    images: Mapping[str, str] = field(default_factory=dict)
+    """build -> environment of further engine images on these nodes"""
+    patchable: bool = False
+    """the engine's sources can be changed per sandbox; not so where all share one folder"""
+
+    def folder(self, build: str) -> str:
+        """The environment of a build. Raises `Infrastructure` for a build that is not here."""
+        found = self.engine if build == self.engine_build else self.images.get(build)
+        if found is None:
+            raise Infrastructure(f"the engine build {build[:19]} is not here; the environment is {self.engine}")
+        return found
 
 
 @dataclass(frozen=True)

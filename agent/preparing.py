@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from day0.agent.inputs import ClimbInputs
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import FailureClass
+from day0.sandboxes.base import Node, Sandbox
+from day0.sandboxes.spec import SandboxSpec
+from day0.tools.serve import Prepare
 
 
 def verify(inputs: ClimbInputs, candidate: Candidate) -> None:
@@ -14,12 +19,38 @@ def verify(inputs: ClimbInputs, candidate: Candidate) -> None:
     An altered checkpoint is no fault of the candidate either: the run was asked for another revision.
     """
     at = inputs.environments
-    for what, folder, wanted in (("engine", at.engine, candidate.build), ("harness", at.harness, at.harness_build)):
+    folders = ("engine", at.folder(candidate.build), candidate.build), ("harness", at.harness, at.harness_build)
+    for what, folder, wanted in folders:
         found = at.digest(folder)
         if found != wanted:
             raise Infrastructure(
                 f"the {what} environment {folder} changed: expected {wanted[:19]}, found {found[:19]}; "
                 "run `day0 engine install` again or submit a new run"
             )
-    if candidate.patches or candidate.tables:
-        raise CandidateFailed(FailureClass.BAD_ARGUMENT, "this engine environment can't carry patches or tables")
+    if (candidate.patches or candidate.tables) and not at.patchable:
+        raise CandidateFailed(FailureClass.BAD_PATCH, "this engine environment can't carry patches or tables")
+
+
+def prove(node: Node, inputs: ClimbInputs, candidate: Candidate, attempt: str, epoch: int) -> None:
+    """Applies the patches in a sandbox of the image before anything boots. Raises `CandidateFailed` (`bad_patch`)."""
+    if not candidate.patches:
+        return
+    from day0.tools.patch import applied, source_of
+
+    at = inputs.environments.folder(candidate.build)
+    with node.open(SandboxSpec(role="job", environment=at, attempt=attempt, epoch=epoch)) as sandbox:
+        applied(inputs.patches_of(candidate), source_of(sandbox))
+
+
+def dressing(inputs: ClimbInputs, candidate: Candidate) -> Prepare | None:
+    """What puts the candidate's patches and tables into its server's sandbox; None: it has none."""
+    if not (candidate.patches or candidate.tables):
+        return None
+    patches, tables = inputs.patches_of(candidate), inputs.tables_of(candidate)
+
+    def prepare(sandbox: Sandbox) -> Mapping[str, str]:
+        from day0.tools.patch import dress
+
+        return dress(sandbox, patches, tables, candidate.env)
+
+    return prepare

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from day0.agent.confirm import narrow
 from day0.agent.figures import KNEE, at_rate, proven_rate
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Facts, Lease
-from day0.agent.preparing import verify
+from day0.agent.preparing import prove, verify
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import FailureClass, FigureChecked, Rung, RungStarted, Verdict
 from day0.runs.recipe import Figure, Recipe
@@ -32,13 +32,14 @@ def replay(node: Node, *, recipe: Recipe, inputs: ClimbInputs, name: Replayed) -
     Raises `Infrastructure` when the pinned build or revision is not here.
     """
     yield RungStarted(rung=Rung.REPLAY)
-    candidate = recipe.candidate()
+    candidate, inputs = recipe.candidate(), carrying(recipe, inputs)
     verify(inputs, candidate)
     lease = Lease(node, name.attempt, name.epoch, candidate, inputs, name.boot, repeat=98, clean=True)
     rate, workload = proven_rate(recipe), recipe.workload
     outside: list[str] = []
     try:
         same_line(recipe, inputs)
+        prove(node, inputs, candidate, name.attempt, name.epoch)
         yield lease.begin()
         with lease.open() as booted:
             yield booted.ready()
@@ -63,6 +64,12 @@ def replay(node: Node, *, recipe: Recipe, inputs: ClimbInputs, name: Replayed) -
         yield failed_verdict(f"outside its range: {', '.join(outside)}", "")
     else:
         yield Verdict(rung=Rung.REPLAY, passed=True, detail="every figure within its range, from empty caches")
+
+
+def carrying(recipe: Recipe, inputs: ClimbInputs) -> ClimbInputs:
+    """The inputs with the recipe's own patches and tables and no others."""
+    patches = {patch.digest(): patch for patch in recipe.patches}
+    return replace(inputs, patches=patches, tables={table.digest(): table for table in recipe.tables})
 
 
 def check(figure: Figure, measured: float) -> FigureChecked:

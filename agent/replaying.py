@@ -14,6 +14,7 @@ from day0.agent.live import words
 from day0.agent.looking import say, say_json, table
 from day0.agent.nodes import Ended, LocalPool, Work
 from day0.agent.overhead import Meter
+from day0.agent.parts import Environments
 from day0.agent.replay import Replayed
 from day0.agent.replay import replay as measure
 from day0.agent.settings import Settings
@@ -31,17 +32,17 @@ from day0.tools.engines.base import Engine
 def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
     """0 when every figure is within its range, 1 when one is not or the server fails."""
     recipe, settings = load(file, "recipe", Recipe), settings_.load()
-    at = compose.environments(settings)
+    at = compose.environments_of(recipe.target, settings)
     if at.engine_build != recipe.engine.build:
         raise UserError(
             f"{file} needs the engine build {recipe.engine.build[:19]} ({recipe.engine.name} {recipe.engine.version}); "
             f"installed is {at.engine_build[:19]}: another build is another result"
         )
     folder = model_folder(recipe, model, settings)
-    pool = compose.pool(settings, Meter())
+    pool = compose.pool(settings, Meter(), recipe.target)
     try:
         with as_interrupt():
-            facts = _measure(pool, recipe, folder, settings)
+            facts = _measure(pool, recipe, folder, at, settings)
     except KeyboardInterrupt:
         raise Infrastructure("stopped; nothing is left running, and the same command begins anew") from None
     finally:
@@ -60,7 +61,8 @@ def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
         )
         return 0 if ok else 1
     rows = [(f.name, f.unit, f.low, f"{f.measured:.6g}", f.high, "ok" if f.within else "OUTSIDE") for f in figures]
-    table(f"replay of {file}", ("figure", "unit", "low", "measured", "high", ""), rows)
+    simulated = " (simulated)" if recipe.target.kind == "twin" else ""
+    table(f"replay of {file}{simulated}", ("figure", "unit", "low", "measured", "high", ""), rows)
     say("the recipe replays" if ok else f"the recipe does not replay: {verdict.evidence if verdict else 'no verdict'}")
     return 0 if ok else 1
 
@@ -70,6 +72,10 @@ def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path
     from day0.tools.hub import path_of, resolve
     from day0.tools.revision import file_hashes
 
+    if recipe.target.kind == "twin" and given is None:
+        from day0.agent import twin
+
+        given = twin.model(settings, twin.world_of(recipe.target))
     own = path_of(recipe.model.id).is_dir()
     if given is None and not own and recipe.model.id.startswith("/"):
         raise UserError(f"the recipe's model folder {recipe.model.id} is not on this machine: name yours with --model")
@@ -82,8 +88,8 @@ def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path
     return folder
 
 
-def _measure(pool: LocalPool, recipe: Recipe, folder: Path, settings: Settings) -> list[Fact]:
-    engine, at = compose.engine(recipe.engine.name), compose.environments(settings)
+def _measure(pool: LocalPool, recipe: Recipe, folder: Path, at: Environments, settings: Settings) -> list[Fact]:
+    engine = compose.engine(recipe.engine.name)
     request = RunRequest(
         model=recipe.model.id, revision=recipe.model.revision, target=recipe.target, workloads=(recipe.workload,)
     )

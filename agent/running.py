@@ -29,7 +29,7 @@ def run(asked: Asked, *, again: bool, as_json: bool) -> int:
     """Submits and works on it here, or follows the process that does. The exit code."""
     with opened() as (settings, ledger):
         wanted = request(asked, settings)
-        compose.environments(settings)  # an engine that is missing is said before anything is queued
+        compose.ready(wanted.target, settings)  # an engine that is missing is said before anything is queued
         found = ledger.submit(wanted, again=again)
         from day0.agent import crashpoints
 

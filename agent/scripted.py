@@ -11,6 +11,7 @@ from day0.agent.parts import Desk, Environments, Parts
 from day0.agent.settings import Settings
 from day0.runs.schema import Run
 from day0.runs.values import sha256
+from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.scripted import ScriptedNode
 from day0.sandboxes.simulated.sglang import World
@@ -24,7 +25,9 @@ def environments() -> Environments:
     return Environments(ENGINE, sha256(ENGINE), HARNESS, sha256(HARNESS), digest=sha256)
 
 
-def pool(settings: Settings, meter: Meter, *, world: World | None = None, count: int = 1) -> LocalPool:
+def pool(
+    settings: Settings, meter: Meter, _: Target | None = None, *, world: World | None = None, count: int = 1
+) -> LocalPool:
     """Simulated nodes, each with its own clock."""
     names = [f"scripted-{n}" for n in range(count)]
     make = partial(_node, settings, meter, world or World())
@@ -39,4 +42,4 @@ def _node(settings: Settings, meter: Meter, world: World, name: str, cancel: Can
 
 def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
     """As `compose.parts`, with the scripted environments; wall time is no measure here, so it always looks."""
-    return compose.parts(run, nodes, desk, environments(), heartbeat_s=0.0)
+    return compose.parts_at(run, nodes, desk, environments(), heartbeat_s=0.0)

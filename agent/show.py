@@ -19,6 +19,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "status": str(run.status),
         "model": run.request.model,
         "target": run.request.target.name,
+        "simulated": run.request.target.kind == "twin",
         "workloads": [w.name for w in run.request.workloads],
         "policy": run.request.policy,
         "round": run.round,

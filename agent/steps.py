@@ -14,12 +14,12 @@ from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.nodes import Ended, Work
 from day0.agent.parts import Parts
 from day0.agent.policy import decide, guard
-from day0.agent.policy.actions import Finish, ReadLog, TryCandidate
+from day0.agent.policy.actions import Action, Finish, ReadLog, TryCandidate
 from day0.agent.policy.base import Answer, Proposal, RunView
 from day0.agent.surveying import look
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Cancelled, Infrastructure, Refused
-from day0.runs.facts import Fact, NodeChecked, Rung, Surveyed
+from day0.runs.facts import Fact, NodeChecked, Progress, Rung, Surveyed
 from day0.runs.ledger_writer import Writer
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run
 
@@ -40,6 +40,10 @@ def survey(parts: Parts, run_id: str) -> None:
     ended = parts.pump.until_ended(also=partial(_surveyed, run=run, build=at.engine_build))
     if ended.error is not None:
         raise ended.error
+    for line in run.request.options.get("because", ()):
+        tell(parts, run_id, 2, str(line))
+    for line in current_view(parts, ledger.run(run_id)).model.warnings:
+        tell(parts, run_id, 2, f"expect: {line}")
     crashpoints.reached("surveyed")
 
 
@@ -74,6 +78,21 @@ def baseline_of(run: Run, build: str) -> Candidate:
     )
 
 
+def tell(parts: Parts, run_id: str, step: int, text: str) -> None:
+    """A line for whoever watches, under one of the nine steps of a run."""
+    parts.pump.listener(run_id, run_id, Progress(text=text, step=step))
+
+
+def told_of(action: Action, round_: int, proposal: Proposal) -> str:
+    """A proposed action in one line."""
+    who = f"round {round_}, {proposal.proposer}"
+    if isinstance(action, TryCandidate):
+        return f"{who}: {action.axis or 'a change'} ({action.expected_gain:+.0%} expected): {action.hypothesis}"
+    if isinstance(action, Finish):
+        return f"{who}: the search may end: {action.reason}"
+    return f"{who}: asks for the log of {action.attempt}"
+
+
 def propose(parts: Parts, run_id: str) -> None:
     """Asks the policy for the next experiments, unless some are still to climb or the search has ended."""
     run = parts.ledger.run(run_id)
@@ -89,6 +108,8 @@ def propose(parts: Parts, run_id: str) -> None:
             writer.add_llm_call({**call, "round": round_}, key=f"{round_}:{number}")
         writer.event("proposed", {"round": round_, "proposal": proposal.model_dump(mode="json")}, key=f"round:{round_}")
     parts.calls.clear()
+    for action in proposal.actions:
+        tell(parts, run_id, 3, told_of(action, round_, proposal))
     crashpoints.reached("proposed")
 
 
@@ -99,10 +120,16 @@ def admit(parts: Parts, run_id: str) -> None:
         return
     proposal, seen = Proposal.model_validate(opened["proposal"]), current_view(parts, run)
     admitted: list[str] = []
+    crafts: list[str] = []
     finish = next((a.reason for a in proposal.actions if isinstance(a, Finish)), "")
     answers = [(n, a, answer(parts, a, seen)) for n, a in enumerate(proposal.actions) if not isinstance(a, Finish)]
     with parts.ledger.write(run_id) as writer:
         for number, action, found in answers:
+            if isinstance(found, Candidate) and isinstance(action, TryCandidate) and action.crafted:
+                crafts.append(f"{run.round}:{number}")
+                wanted = {"craft": crafts[-1], "proposer": proposal.proposer, "action": action.model_dump(mode="json")}
+                writer.event("craft_wanted", wanted, key=f"craft:{crafts[-1]}")
+                continue
             if isinstance(found, Candidate) and isinstance(action, TryCandidate):
                 attempt = writer.add_attempt(
                     candidate=found,
@@ -117,11 +144,18 @@ def admit(parts: Parts, run_id: str) -> None:
             refused = isinstance(found, Refused)
             told = Answer(round=run.round, action=action, refused=refused, text=str(found))
             writer.add_answer(told, key=f"{run.round}:{number}")
-        writer.event("admitted", {"round": run.round, "attempts": sorted(set(admitted))}, key=f"admitted:{run.round}")
-        idle = 0 if admitted else 1 + story.idle_rounds(parts.ledger, run_id)
-        if not admitted and (finish or idle >= IDLE_ROUNDS):
+        told_all = {"round": run.round, "attempts": sorted(set(admitted)), "crafts": crafts}
+        writer.event("admitted", told_all, key=f"admitted:{run.round}")
+        idle = 0 if admitted else (not crafts) + story.idle_rounds(parts.ledger, run_id)
+        if not admitted and ((finish and not crafts) or idle >= IDLE_ROUNDS):
             reason = finish or f"{idle} rounds in a row brought nothing that could be tried"
             writer.event("search_ended", {"status": "finished", "reason": reason})
+    for _, action, found in answers:
+        if isinstance(found, Refused):
+            tell(parts, run_id, 4, f"refused: {found}")
+        elif isinstance(action, TryCandidate):
+            first = ", once it is made" if action.crafted else ""
+            tell(parts, run_id, 4, f"admitted{first}: it exists, is allowed, new, fits and can be paid for")
     crashpoints.reached("admitted")
 
 
@@ -194,6 +228,8 @@ def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> Clim
         noise=seen.noise,
         reference=tuple(parts.artifacts.get(digest) for digest in kept if digest),
         incumbent={name: knee for name, knee in knees.items() if knee is not None},
+        patches=seen.patches,
+        tables=seen.tables,
     )
 
 
@@ -229,6 +265,7 @@ def decide_some(parts: Parts, run_id: str) -> None:
     if stop is not None and not story.search_ended(parts.ledger, run_id):
         with parts.ledger.write(run_id) as writer:
             writer.event("search_ended", {"status": stop.status, "reason": stop.reason})
+        tell(parts, run_id, 6, f"the search ends: {stop.reason}")
     crashpoints.reached("decided")
 
 
@@ -243,6 +280,7 @@ def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
         if leader is not None and leader.id != run.leader:
             writer.set_leader(leader.id)
         writer.event("decided", end, attempt=attempt.id)
+    tell(parts, run.id, 6, f"{attempt.id.rpartition('-')[2]} {end.status}: {end.reason}")
 
 
 def current_view(parts: Parts, run: Run) -> RunView:

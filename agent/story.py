@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from day0.agent.policy.actions import TryCandidate
 from day0.runs.ledger import Ledger
+from day0.runs.patches import Patch, Table
 from day0.runs.schema import RUN_FINISHED, Event
 from day0.runs.values import sha256
 
@@ -36,12 +38,37 @@ def open_proposal(ledger: Ledger, run_id: str) -> dict[str, Any] | None:
     return dict(proposed.data)
 
 
+def open_crafts(ledger: Ledger, run_id: str) -> tuple[tuple[str, TryCandidate], ...]:
+    """Admitted actions for which something must still be made, as (key, action)."""
+    done = {e.data["craft"] for e in ledger.facts(run_id, "crafted")}
+    wanted = [e for e in ledger.facts(run_id, "craft_wanted") if e.data["craft"] not in done]
+    return tuple((str(e.data["craft"]), TryCandidate.model_validate(e.data["action"])) for e in wanted)
+
+
+def proposer(ledger: Ledger, run_id: str, craft: str) -> str:
+    """Who asked for a craft."""
+    found = [e for e in ledger.facts(run_id, "craft_wanted") if e.data["craft"] == craft]
+    return str(found[-1].data["proposer"])
+
+
+def made(ledger: Ledger, run_id: str) -> tuple[dict[str, Patch], dict[str, Table]]:
+    """Everything that was made in a run: patches and tables by digest."""
+    patches = [Patch.model_validate(e.data["patch"]) for e in ledger.facts(run_id, "patch_made")]
+    tables = [Table.model_validate(e.data["table"]) for e in ledger.facts(run_id, "table_made")]
+    return {p.digest(): p for p in patches}, {t.digest(): t for t in tables}
+
+
 def idle_rounds(ledger: Ledger, run_id: str) -> int:
     """Rounds at the end of the story that admitted nothing and asked nothing."""
     answered = {e.data.get("round") for e in ledger.facts(run_id, "answer") if not e.data.get("refused")}
+    crafted = {e.data["craft"] for e in ledger.facts(run_id, "crafted") if not e.data.get("refused")}
     count = 0
     for event in reversed(ledger.facts(run_id, "admitted")):
-        if event.data.get("attempts") or event.data.get("round") in answered:
+        if (
+            event.data.get("attempts")
+            or crafted & set(event.data.get("crafts", ()))
+            or event.data.get("round") in answered
+        ):
             break
         count += 1
     return count

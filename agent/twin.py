@@ -10,19 +10,45 @@ from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
 from day0.agent.settings import Settings
+from day0.runs.errors import UserError
 from day0.runs.schema import Run
+from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import CancelToken
 from day0.sandboxes.twin import checkpoint
 from day0.sandboxes.twin import node as twin_node
 from day0.sandboxes.twin.world import World
+from day0.sandboxes.twin.world import world as read_world
+
+
+def chosen(target: Target, world: World, name: str) -> Target:
+    """The target with its world pinned: by name and by the digest of its content."""
+    own = Path(name)
+    place = str(own.expanduser().absolute()) if own.suffix in {".yaml", ".yml"} else world.name
+    return target.model_copy(update={"world": place, "world_digest": world.digest()})
+
+
+def world_of(target: Target) -> World:
+    """The world that a target was pinned to. Raises `UserError` when it is gone or says something else by now."""
+    world = read_world(target.world)
+    if target.world_digest and world.digest() != target.world_digest:
+        raise UserError(f"the world {target.world} changed since: what was simulated on it is not comparable any more")
+    return world
 
 
 def environments(world: World) -> Environments:
-    """The first build of the world and the load generator of the twin."""
+    """The builds of the world, the first one in use, and the load generator of the twin."""
     digests = twin_node.environments(world)
     engine, harness = world.builds[0].name, twin_node.HARNESS
-    return Environments(engine, digests[engine], harness, digests[harness], digest=digests.__getitem__)
+    return Environments(
+        engine,
+        digests[engine],
+        harness,
+        digests[harness],
+        digest=digests.__getitem__,
+        images={digests[build.name]: build.name for build in world.builds[1:]},
+        patchable=True,
+    )
 
 
 def model(settings: Settings, world: World) -> Path:
@@ -30,8 +56,13 @@ def model(settings: Settings, world: World) -> Path:
     return checkpoint.write(world, settings.home / "models" / "twin")
 
 
-def pool(settings: Settings, meter: Meter, *, world: World, count: int = 1) -> LocalPool:
-    """Simulated nodes `twin-0` ..., each a folder under day0's home with a clock of its own."""
+def pool(
+    settings: Settings, meter: Meter, target: Target | None = None, *, world: World | None = None, count: int = 1
+) -> LocalPool:
+    """Simulated nodes `twin-0` ..., each a folder under day0's home with a clock of its own. Raises `UserError`."""
+    if world is None:
+        assert target is not None
+        world = world_of(target)
     names = [f"twin-{n}" for n in range(count)]
     return LocalPool({name: partial(_node, settings, meter, world, name) for name in names}, shared=False)
 
@@ -40,6 +71,7 @@ def _node(settings: Settings, meter: Meter, world: World, name: str, cancel: Can
     return metered(twin_node.TwinNode(name, settings.home / "twin", world, cancel=cancel), meter)
 
 
-def parts(run: Run, nodes: NodePool, desk: Desk, *, world: World) -> Parts:
-    """As `compose.parts`, with the world's environments."""
-    return compose.parts(run, nodes, desk, environments(world))
+def parts(run: Run, nodes: NodePool, desk: Desk, *, world: World | None = None) -> Parts:
+    """As `compose.parts`, with the world's environments and checkpoint."""
+    world = world or world_of(run.request.target)
+    return compose.parts_at(run, nodes, desk, environments(world), folder=model(desk.settings, world))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from day0.agent import story
 from day0.agent.policy.base import Answer, RunView
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import Knee, Rung
@@ -14,6 +15,7 @@ from day0.tools.judge import noise_floor
 BOOT_GUESS_S = {"cpu": 45.0}
 """node seconds to boot before anything was measured, by accelerator; others:"""
 BOOT_GUESS_GPU_S = 420.0
+CLOSING_POINTS = 3.0
 
 
 def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
@@ -24,6 +26,7 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
     if engine is None or model is None or facts is None:
         raise Infrastructure(f"run {run.id} was not surveyed")
     boots = {boot.attempt: boot.facts for boot in ledger.boots(run.id) if boot.facts is not None}
+    patches, tables = story.made(ledger, run.id)
     return RunView(
         run=run.id,
         round=run.round,
@@ -39,6 +42,8 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
         attempts_left=run.request.max_attempts - tried(attempts),
         answers=tuple(Answer.model_validate(answer) for answer in ledger.answers(run.id)),
         boots=boots,
+        patches=patches,
+        tables=tables,
     )
 
 
@@ -61,18 +66,28 @@ def noise(attempts: tuple[Attempt, ...], ledger: Ledger, baseline: str | None) -
     return noise_floor(list(groups.values()))
 
 
+def point_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds of a load point: the median measured so far, else what the rules ask at least, doubled."""
+    seen = [p.window_s for a in attempts for _, rung, p in a.points if rung == Rung.MEASURE]
+    return float(median(seen)) if seen else 2 * request.target.measure.point_s
+
+
 def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
-    """Node seconds that a measured boot takes: the median so far, else a guess by kind of node and window."""
-    spent = [a.node_s for a in attempts if a.status in FINISHED and a.node_s > 0 and a.verdict(Rung.MEASURE)]
-    if spent:
-        return float(median(spent))
-    rules = request.target.measure
-    start = BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
-    return start + rules.max_points * 2 * rules.point_s * len(request.workloads)
+    """Node seconds from launch until load can run: the median so far, else a guess by kind of node."""
+    measured = [
+        a for a in attempts if a.status in FINISHED and a.node_s > 0 and a.boots == 1 and a.verdict(Rung.MEASURE)
+    ]
+    spent = [max(0.0, a.node_s - sum(p.window_s for _, _, p in a.points)) for a in measured]
+    return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
 
 
 def closing_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
-    """Node seconds reserved for confirm, stability and replay: search never spends them (S53)."""
+    """Node seconds reserved for confirm, stability and replay: search never spends them (S53).
+
+    Every pair that the target allows, and a replay; around a known knee a boot takes two points, a warm-up and, for
+    one in two, a third point.
+    """
     rules = request.target.measure
     boots = 2 * rules.max_pairs + 1
-    return len(request.workloads) * (boots * boot_s(request, attempts) + rules.stability_s)
+    one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
+    return len(request.workloads) * (boots * one + rules.stability_s)

@@ -50,8 +50,12 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
         configuration=Configuration(
             flags=candidate.flags, env=candidate.env, patches=candidate.patches, tables=candidate.tables
         ),
+        patches=inputs.patches_of(candidate),
+        tables=inputs.tables_of(candidate),
         launch=LaunchLine(argv=placeholders(launch.argv, candidate.model), env=dict(launch.env)),
-        figures=figures.figures(workload, [knees[0], *own], points, seen.noise),
+        figures=figures.figures(
+            workload, [knees[0], *own], points, seen.noise, simulated=run.request.target.kind == "twin"
+        ),
         gain=_gain(parts, run, winner),
         waterfall=waterfall(run, winner, seen.attempts, workload),
         workload=workload,

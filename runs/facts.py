@@ -261,6 +261,7 @@ class Progress(Frozen):
 
     kind: Literal["progress"] = "progress"
     text: str
+    step: int | None = Field(default=None, description="which of a run's nine steps it is about; None: a detail")
 
 
 Fact = Annotated[

@@ -43,7 +43,6 @@ class Table(Frozen):
 class Review(Frozen):
     """Where a patch stands with the people who review it."""
 
-    digest: str
     run: str
     patch: Patch
     status: Literal["waiting", "approved", "rejected"] = "waiting"

@@ -13,6 +13,7 @@ from day0.runs.candidate import Candidate
 from day0.runs.documents import load
 from day0.runs.engine_facts import NodeFacts
 from day0.runs.errors import UserError
+from day0.runs.patches import Patch, Table
 from day0.runs.recipe_notes import headline, notes
 from day0.runs.values import Frozen, Map
 from day0.runs.workload import FlagValue, Objective, Target, Workload
@@ -121,6 +122,8 @@ class Recipe(Frozen):
     engine: EnginePin
     model: ModelPin
     configuration: Configuration
+    patches: tuple[Patch, ...] = Field(default=(), description="whole, in the order they are applied")
+    tables: tuple[Table, ...] = Field(default=(), description="whole: rows of tuned kernels")
     launch: LaunchLine
     figures: tuple[Figure, ...] = Field(min_length=1)
     gain: Gain | None = Field(default=None, description="null: nothing better than the defaults was found")
@@ -136,6 +139,12 @@ class Recipe(Frozen):
         names = [figure.name for figure in self.figures]
         if len({*names}) != len(names):
             raise ValueError("two figures have the same name")
+        for what, named, held in (
+            ("patches", self.configuration.patches, self.patches),
+            ("tables", self.configuration.tables, self.tables),
+        ):
+            if named != tuple(value.digest() for value in held):
+                raise ValueError(f"the {what} that stand in this recipe are not those its configuration names")
         return self
 
     def candidate(self) -> Candidate:

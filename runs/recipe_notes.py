@@ -12,6 +12,8 @@ NOTES = {
     "engine": "the build is pinned by digest: another build is another result",
     "model": "the revision is a hub commit or the hash of the folder's content",
     "configuration": "flags as the engine's --help spells them, without dashes; patches and tables by digest",
+    "patches": "changes to the engine's source, whole; before and after are sha256 of each file",
+    "tables": "rows of tuned kernels, whole; the variable names the file to the engine",
     "launch": "the line as it was run; {port}, {model} and {host} differ from boot to boot",
     "figures": "value, and the range in which a replay counts as the same; all throughputs are per whole node",
     "gain": "over the baseline, interleaved boots on the same arrivals: 0.1 = 10 % more; lower: one-sided 95 % bound",

@@ -7,7 +7,7 @@ a server is ready when it has written tokens. While load runs, whoever drives it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +34,10 @@ FIRST_ANSWER_S, LONGEST_ANSWER_S = 10.0, 320.0
 REFUSALS = 3
 """Error answers to a generation after the ready line until a server counts as unusable."""
 NOT_THE_CANDIDATES = {FailureClass.NETWORK_DOWNLOAD, FailureClass.PERMISSION_DEVICE, FailureClass.PORT_LEFTOVER}
+
+
+Prepare = Callable[[Sandbox], Mapping[str, str]]
+"""Puts into a sandbox what a candidate brings beside flags (patches, tables); returns variables to add."""
 
 
 class PortTaken(Infrastructure):
@@ -112,18 +116,26 @@ class Server:
 
 @contextmanager
 def serve(  # noqa: PLR0917 (the port's six)
-    node: Node, spec: SandboxSpec, engine: Engine, candidate: Candidate, facts: EngineFacts, limits: Target
+    node: Node,
+    spec: SandboxSpec,
+    engine: Engine,
+    candidate: Candidate,
+    facts: EngineFacts,
+    limits: Target,
+    prepare: Prepare | None = None,
 ) -> Iterator[Server]:
     """A server for as long as the block runs, on the cores of `spec` from the moment it is ready.
 
-    While it boots it may use all: three processes import the engine, on one core one after the other.
+    While it boots it may use all: three processes import the engine, on one core one after the other. `prepare` runs
+    in the sandbox before the launch and may raise as this does.
 
     Raises `CandidateFailed` (class, evidence line, known issue, log) when it does not get ready, hangs, or serves
     something else than was asked; `Refused` for a flag that the build does not have; `DiskFull`, `Infrastructure`,
     `NodeLost`, `Cancelled` when the candidate is not to blame.
     """
     with node.open(replace(spec, cores=())) as sandbox:
-        order = _Order(node.clock, sandbox, engine, candidate, facts, Limits.of(limits))
+        added = prepare(sandbox) if prepare is not None else {}
+        order = _Order(node.clock, sandbox, engine, candidate, facts, Limits.of(limits), added)
         try:
             server = order.boot()
         except PortTaken:
@@ -147,11 +159,13 @@ class _Order:
     candidate: Candidate
     facts: EngineFacts
     limits: Limits
+    added: Mapping[str, str]
 
     def boot(self) -> Server:
         """Launches, waits for the first answer, checks the identity. Raises as `serve`, and `PortTaken`."""
         port = self.sandbox.free_port()
         launched = self.engine.launch(self.candidate, self.facts, host=HOST, port=port)
+        launched = replace(launched, env={**launched.env, **self.added})
         started = self.clock.now()
         process = self.sandbox.spawn(launched.argv, env=launched.env)
         http = self.sandbox.http(port)
