@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from day0.runs.candidate import Candidate
+from day0.runs.climbed import Climbed
 from day0.runs.database import Row
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import BootEnded, BootReady, BootStarted, KneeFound, PointMeasured, Verdict
@@ -21,7 +22,15 @@ S = TypeVar("S", bound=StrEnum)
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 BOOTS = ("boot_started", "boot_ready", "boot_ended")
-CLIMBED = ("verdict", "point", "knee", "boot_started", "boot_ended")
+Counted = Verdict | PointMeasured | KneeFound | BootStarted | BootEnded
+CLIMBED: dict[str, type[Counted]] = {
+    "verdict": Verdict,
+    "point": PointMeasured,
+    "knee": KneeFound,
+    "boot_started": BootStarted,
+    "boot_ended": BootEnded,
+}
+"""kinds of facts that make up an attempt, see `day0.runs.climbed`"""
 
 
 def stamp(moment: datetime) -> str:
@@ -115,30 +124,14 @@ def event_of(row: Row) -> Event:
 
 def attempts_of(rows: Iterable[Row], facts: Iterable[Row]) -> tuple[Attempt, ...]:
     """Rows of `attempts` with the rows of `events` (kinds `CLIMBED`, in order) that belong to them."""
-    climbed: dict[str, dict[str, Any]] = {}
-    for fact in facts:
-        known = climbed.setdefault(fact.attempt, {"verdicts": [], "points": [], "knees": [], "boots": 0, "node_s": 0.0})
-        _collect(known, fact)
-    return tuple(_attempt(row, climbed.get(row.id, {})) for row in rows)
+    climbed: dict[str, Climbed] = {}
+    for row in facts:
+        where = f"event {row.number} of run {row.run}"
+        climbed.setdefault(row.attempt, Climbed()).add(read(CLIMBED[row.kind], row.data, where))
+    return tuple(_attempt(row, climbed.get(row.id, Climbed())) for row in rows)
 
 
-def _collect(known: dict[str, Any], row: Row) -> None:
-    where = f"event {row.number} of run {row.run}"
-    if row.kind == "verdict":
-        known["verdicts"].append(read(Verdict, row.data, where))
-    elif row.kind == "point":
-        point = read(PointMeasured, row.data, where)
-        known["points"].append((point.boot, point.rung, point.point))
-    elif row.kind == "knee":
-        knee = read(KneeFound, row.data, where)
-        known["knees"].append((knee.boot, knee.rung, knee.knee))
-    elif row.kind == "boot_started":
-        known["boots"] = max(known["boots"], read(BootStarted, row.data, where).boot)
-    else:
-        known["node_s"] += read(BootEnded, row.data, where).node_s
-
-
-def _attempt(row: Row, climbed: Mapping[str, Any]) -> Attempt:
+def _attempt(row: Row, climbed: Climbed) -> Attempt:
     where = f"attempt {row.id}"
     return _made(
         Attempt,
@@ -156,7 +149,7 @@ def _attempt(row: Row, climbed: Mapping[str, Any]) -> Attempt:
         hypothesis=row.hypothesis,
         expected_gain=row.expected_gain,
         reason=row.reason,
-        **climbed,
+        **climbed.fields(),
     )
 
 

@@ -1,0 +1,45 @@
+"""What an attempt's facts add up to: verdicts, points, knees, boots and node time. Pure; one rule for every reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from day0.runs.facts import BootEnded, BootStarted, Fact, Knee, KneeFound, LoadPoint, PointMeasured, Rung, Verdict
+
+
+@dataclass
+class Climbed:
+    """Grows with each fact, in their order; facts of other kinds change nothing."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    points: list[tuple[int, Rung, LoadPoint]] = field(default_factory=list)
+    knees: list[tuple[int, Rung, Knee]] = field(default_factory=list)
+    boots: int = 0
+    node_s: float = 0.0
+
+    def add(self, fact: Fact) -> None:
+        """One fact more."""
+        match fact:
+            case Verdict():
+                self.verdicts.append(fact)
+            case PointMeasured():
+                self.points.append((fact.boot, fact.rung, fact.point))
+            case KneeFound():
+                self.knees.append((fact.boot, fact.rung, fact.knee))
+            case BootStarted():
+                self.boots = max(self.boots, fact.boot)
+            case BootEnded():
+                self.node_s += fact.node_s
+            case _:
+                pass
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `day0.runs.schema.Attempt` that come from facts."""
+        return {
+            "verdicts": tuple(self.verdicts),
+            "points": tuple(self.points),
+            "knees": tuple(self.knees),
+            "boots": self.boots,
+            "node_s": self.node_s,
+        }
