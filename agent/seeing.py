@@ -1,0 +1,69 @@
+"""What a run's attempts add up to for those who decide: noise between boots, what closing will cost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from day0.runs.facts import Knee, Pair, Rung
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus, RunRequest
+from day0.tools.judge import noise_floor
+
+BOOT_GUESS_S = {"cpu": 45.0}
+"""node seconds to boot before anything was measured, by accelerator; others:"""
+BOOT_GUESS_GPU_S = 420.0
+CLOSING_POINTS = 3.0
+
+
+def tried(attempts: tuple[Attempt, ...]) -> int:
+    """Experiments that count against `max_attempts`: what was refused or cancelled cost nothing."""
+    free = {AttemptStatus.REFUSED, AttemptStatus.CANCELLED}
+    return sum(1 for a in attempts if a.proposer != "baseline" and a.status not in free)
+
+
+def noise(attempts: tuple[Attempt, ...], pairs: Mapping[str, Sequence[Pair]], baseline: str | None) -> float:
+    """Relative s.d. of a knee between boots of one configuration, from everything that was measured twice.
+
+    `pairs` are those of each challenger.
+    """
+    groups: dict[tuple[str, str], list[Knee]] = {}
+    for attempt in attempts:
+        for _, rung, knee in attempt.knees:
+            if rung == Rung.MEASURE:
+                groups.setdefault((attempt.id, knee.workload), []).append(knee)
+        for pair in pairs.get(attempt.id, ()) if attempt.status == AttemptStatus.KEPT else ():
+            groups.setdefault((attempt.id, pair.challenger.workload), []).append(pair.challenger)
+            groups.setdefault((baseline or "", pair.incumbent.workload), []).append(pair.incumbent)
+    return noise_floor(list(groups.values()))
+
+
+def point_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds of a load point: the median measured so far, else what the rules ask at least, doubled."""
+    seen = [p.window_s for a in attempts for _, rung, p in a.points if rung == Rung.MEASURE]
+    return float(median(seen)) if seen else 2 * request.target.measure.point_s
+
+
+def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds from launch until load can run: the median so far, else a guess by kind of node."""
+    measured = [
+        a for a in attempts if a.status in FINISHED and a.node_s > 0 and a.boots == 1 and a.verdict(Rung.MEASURE)
+    ]
+    spent = [max(0.0, a.node_s - sum(p.window_s for _, _, p in a.points)) for a in measured]
+    return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
+
+
+def closing_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds reserved for confirm, stability and replay: search never spends them (S53).
+
+    Every pair that the target allows, and a replay; around a known knee a boot takes two points, a warm-up and, for
+    one in two, a third point.
+    """
+    rules = request.target.measure
+    boots = 2 * rules.max_pairs + 1
+    one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
+    return len(request.workloads) * (boots * one + rules.stability_s)
+
+
+def search_left_s(request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float) -> float:
+    """Node seconds that the search may still spend; the closing time is already reserved."""
+    return request.budget_hours * 3600 - spent_node_s - closing_s(request, attempts)
