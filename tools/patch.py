@@ -1,0 +1,186 @@
+"""Patches to engine source: made by codemods or from a diff, checked, applied by git, put where a server runs.
+
+A patch is a unified diff over files of the engine's workspace. Its text is data: it is parsed, preprocessed, written,
+never run here. Only changes of plain source files pass (`patch_rules`), and only exactly where they were made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from day0.runs.errors import CandidateFailed, Infrastructure, Refused
+from day0.runs.facts import FailureClass
+from day0.runs.patches import Patch, Table
+from day0.runs.values import sha256
+from day0.sandboxes.base import Sandbox
+from day0.tools import codemods, patch_git, patch_rules
+from day0.tools.codemods.base import Files, Source
+from day0.tools.workspace import WORKSPACE, source_of
+
+__all__ = ["WORKSPACE", "Files", "Source", "applied", "dress", "from_diff", "made", "source_of"]
+
+
+def made(
+    codemod: str, source: Source, *, build: str, config: Mapping[str, Any], why: str = "", issue: str = ""
+) -> Patch:
+    """What a shipped codemod does to this source for this checkpoint (`config`: its config.json).
+
+    Raises `Refused`: unknown codemod, nothing to change, or nothing it can change; `CandidateFailed` (bad_patch) when
+    its own diff does not pass the rules; `Infrastructure` without git.
+    """
+    chosen = codemods.codemod(codemod)
+    change = chosen.change(source, config, why)
+    before = {path: source(path) for path in change.files}
+    diff = patch_git.difference(before, change.files)
+    try:
+        return _patch(
+            diff,
+            source,
+            name=chosen.name,
+            title=chosen.title,
+            author=f"codemod:{chosen.name}",
+            build=build,
+            why=why,
+            issue=issue or chosen.issue,
+            upstream=chosen.upstream,
+            gone=change.gone,
+        )
+    except Refused as refused:
+        raise CandidateFailed(FailureClass.BAD_PATCH, f"{codemod}: {refused.reason}") from refused
+
+
+def from_diff(diff: str, source: Source, *, build: str, name: str, title: str, why: str) -> Patch:
+    """A diff that an LLM or a person wrote. Raises `Refused` with the one reason against it; `Infrastructure`."""
+    return _patch(_ended(diff), source, name=name, title=title, author="llm", build=build, why=why)
+
+
+def _ended(diff: str) -> str:
+    """Text of a model often lacks the last line end; nothing else is mended."""
+    return diff if not diff or diff.endswith("\n") else diff + "\n"
+
+
+def _patch(diff: str, source: Source, **fields: Any) -> Patch:
+    touched = patch_rules.read(diff)
+    files: dict[str, str] = {}
+    for file in touched:
+        text = source(file.path)
+        if file.new and text is not None:
+            raise Refused(f"the patch makes {file.path}, which is there already")
+        if not file.new:
+            if text is None:
+                raise Refused(f"the engine's source has no file {file.path}")
+            files[file.path] = text
+    after = patch_git.apply(diff, files)
+    _only(after, {file.path for file in touched})
+    if any(after[path] == files.get(path) for path in after):
+        raise Refused("the patch changes nothing")
+    for path, text in after.items():
+        _whole(path, text)
+    hashes = {path: sha256(text) for path, text in after.items()}
+    return Patch(diff=diff, before={p: sha256(t) for p, t in files.items()}, after=hashes, **fields)
+
+
+def _only(after: Mapping[str, str], allowed: set[str]) -> None:
+    """Git's reading of a diff and ours must agree on what it touches."""
+    if set(after) != allowed:
+        raise Refused(f"the patch touches other files than it names: {', '.join(sorted(set(after) ^ allowed))[:200]}")
+
+
+def _whole(path: str, text: str) -> None:
+    """Python must still parse. Raises `Refused`."""
+    if path.endswith(".py"):
+        import ast
+
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise Refused(f"{path} would not be Python any more: {error}") from None
+
+
+def applied(patches: Sequence[Patch], source: Source) -> dict[str, str]:
+    """Path -> new text with all patches, one after the other.
+
+    Raises `CandidateFailed` (bad_patch) when one was made for other text, breaks a rule or gives another result than
+    when it was made; `Infrastructure` without git.
+    """
+    now: dict[str, str] = {}
+    for patch in patches:
+        try:
+            now |= _next(patch, source, now)
+        except Refused as refused:
+            raise CandidateFailed(FailureClass.BAD_PATCH, f"patch {patch.name}: {refused.reason}") from refused
+    return now
+
+
+def _next(patch: Patch, source: Source, now: Mapping[str, str]) -> dict[str, str]:
+    """One more patch. On a file that an earlier one changed its hunks may have moved; else all must be as it was."""
+    touched = patch_rules.read(patch.diff)
+    files: list[tuple[str, str]] = []
+    for file in touched:
+        text = now.get(file.path, source(file.path))
+        if file.new != (text is None):
+            raise Refused(f"{file.path} is {'there already' if file.new else 'not in this build'}")
+        if text is not None:
+            if file.path not in now and sha256(text) != patch.before.get(file.path):
+                raise Refused(f"{file.path} is not the text that the patch was made for (build {patch.build})")
+            files.append((file.path, text))
+    again = any(path in now for path, _ in files)
+    after = dict(_applied(patch.diff, tuple(files), moved=again))
+    _only(after, {file.path for file in touched})
+    for path, text in after.items():
+        if path not in now and sha256(text) != patch.after.get(path):
+            raise Refused(f"{path} comes out different from when the patch was made")
+        _whole(path, text)
+    return after
+
+
+@lru_cache(maxsize=64)
+def _applied(diff: str, files: tuple[tuple[str, str], ...], *, moved: bool) -> tuple[tuple[str, str], ...]:
+    """The same diff is applied at every boot of a candidate; git is asked once."""
+    return tuple(patch_git.apply(diff, dict(files), moved=moved).items())
+
+
+def dress(
+    sandbox: Sandbox, patches: Sequence[Patch], tables: Sequence[Table], env: Mapping[str, str]
+) -> dict[str, str]:
+    """Puts patched files and tables into a sandbox, reads each back, and gives the variables to add to the launch.
+
+    `env` is what the launch has already. Raises `CandidateFailed` (bad_patch): a patch that does not apply, a variable
+    that is already set; `Infrastructure` when a file does not read back as written; `DiskFull`.
+    """
+    texts = applied(patches, source_of(sandbox)) if patches else {}
+    held: dict[str, str] = {}
+    for table in tables:
+        if table.variable in env:
+            raise CandidateFailed(FailureClass.BAD_PATCH, f"{table.variable} is set already: its table would not count")
+        held[table.variable] = merged_texts(held[table.variable], table.text) if table.variable in held else table.text
+    added = {}
+    for variable, text in held.items():
+        path = f"day0/{variable.lower()}-{sha256(text)[7:19]}.csv"
+        texts[path] = text
+        added[variable] = f"{WORKSPACE}/{path}"
+    for path, text in sorted(texts.items()):
+        _write(sandbox, path, text)
+    return added
+
+
+def merged_texts(first: str, second: str) -> str:
+    """Two tuned tables as one: the engine stops at a key that stands twice."""
+    from day0.tools.aiter_tables import merged
+
+    return merged((first, second))
+
+
+def _write(sandbox: Sandbox, path: str, text: str) -> None:
+    place, data = f"{WORKSPACE}/{path}", text.encode()
+    try:
+        sandbox.write(place, data)
+        back = sandbox.read(place, len(data) + 1)
+    except Refused as refused:
+        raise CandidateFailed(FailureClass.BAD_PATCH, f"this sandbox has no engine source: {refused.reason}") from None
+    except FileNotFoundError:
+        back = b""
+    if back != data:
+        raise Infrastructure(f"{place} does not read back as it was written")
