@@ -1,21 +1,15 @@
-"""What the policies may know, rebuilt from the ledger; and how much node time is left for search."""
+"""What the policies may know, rebuilt from the ledger."""
 
 from __future__ import annotations
 
-from statistics import median
-
 from day0.agent import story
 from day0.agent.policy.base import Answer, RunView
+from day0.agent.seeing import noise, search_left_s, tried
 from day0.runs.errors import Infrastructure
-from day0.runs.facts import Knee, Rung
 from day0.runs.ledger import Ledger
-from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run, RunRequest
-from day0.tools.judge import noise_floor
+from day0.runs.schema import AttemptStatus, Run
 
-BOOT_GUESS_S = {"cpu": 45.0}
-"""node seconds to boot before anything was measured, by accelerator; others:"""
-BOOT_GUESS_GPU_S = 420.0
-CLOSING_POINTS = 3.0
+KEPT = AttemptStatus.KEPT
 
 
 def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
@@ -37,57 +31,11 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
         attempts=attempts,
         baseline=run.baseline,
         leader=run.leader,
-        noise=noise(attempts, ledger, run.baseline),
-        budget_left_s=run.request.budget_hours * 3600 - run.spent_node_s - closing_s(run.request, attempts),
+        noise=noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT}, run.baseline),
+        budget_left_s=search_left_s(run.request, attempts, run.spent_node_s),
         attempts_left=run.request.max_attempts - tried(attempts),
         answers=tuple(Answer.model_validate(answer) for answer in ledger.answers(run.id)),
         boots=boots,
         patches=patches,
         tables=tables,
     )
-
-
-def tried(attempts: tuple[Attempt, ...]) -> int:
-    """Experiments that count against `max_attempts`: what was refused or cancelled cost nothing."""
-    free = {AttemptStatus.REFUSED, AttemptStatus.CANCELLED}
-    return sum(1 for a in attempts if a.proposer != "baseline" and a.status not in free)
-
-
-def noise(attempts: tuple[Attempt, ...], ledger: Ledger, baseline: str | None) -> float:
-    """Relative s.d. of a knee between boots of one configuration, from everything that was measured twice."""
-    groups: dict[tuple[str, str], list[Knee]] = {}
-    for attempt in attempts:
-        for _, rung, knee in attempt.knees:
-            if rung == Rung.MEASURE:
-                groups.setdefault((attempt.id, knee.workload), []).append(knee)
-        for pair in ledger.pairs(attempt.id) if attempt.status == AttemptStatus.KEPT else ():
-            groups.setdefault((attempt.id, pair.challenger.workload), []).append(pair.challenger)
-            groups.setdefault((baseline or "", pair.incumbent.workload), []).append(pair.incumbent)
-    return noise_floor(list(groups.values()))
-
-
-def point_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
-    """Node seconds of a load point: the median measured so far, else what the rules ask at least, doubled."""
-    seen = [p.window_s for a in attempts for _, rung, p in a.points if rung == Rung.MEASURE]
-    return float(median(seen)) if seen else 2 * request.target.measure.point_s
-
-
-def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
-    """Node seconds from launch until load can run: the median so far, else a guess by kind of node."""
-    measured = [
-        a for a in attempts if a.status in FINISHED and a.node_s > 0 and a.boots == 1 and a.verdict(Rung.MEASURE)
-    ]
-    spent = [max(0.0, a.node_s - sum(p.window_s for _, _, p in a.points)) for a in measured]
-    return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
-
-
-def closing_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
-    """Node seconds reserved for confirm, stability and replay: search never spends them (S53).
-
-    Every pair that the target allows, and a replay; around a known knee a boot takes two points, a warm-up and, for
-    one in two, a third point.
-    """
-    rules = request.target.measure
-    boots = 2 * rules.max_pairs + 1
-    one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
-    return len(request.workloads) * (boots * one + rules.stability_s)
