@@ -8,7 +8,7 @@ from typing import Any
 
 from day0.runs.values import Frozen, Map
 from day0.runs.workload import FlagValue
-from day0.sandboxes.twin import defects
+from day0.sandboxes.twin import arithmetic, defects
 from pydantic import Field
 
 
@@ -51,12 +51,27 @@ def _number(value: Any) -> float | None:
         return None
 
 
+class Case(Frozen):
+    """Arguments, and what the function must give for them."""
+
+    args: tuple[FlagValue, ...]
+    gives: FlagValue
+
+
+class Result(Frozen):
+    """A function of engine source that must give these values, however it is written."""
+
+    file: str
+    function: str
+    cases: tuple[Case, ...] = Field(min_length=1)
+
+
 class When(Frozen):
     """All parts must hold. `flags` are resolved arguments by their dashed names, as the server reports them.
 
-    `header` and `drafts` are found by looking at the source (`defects.py`); `source` holds while a file of the engine's
-    tree contains a text; `rows` while tuned rows for the server's shapes are missing or present; `running` from that
-    many requests per replica on (judged by whoever plays the load).
+    `header`, `drafts` (`defects.py`) and `result` (`arithmetic.py`) are found by looking at the source; `source` holds
+    while a file of the engine's tree contains a text; `rows` while tuned rows for the server's shapes are missing or
+    present; `running` from that many requests per replica on (judged by whoever plays the load).
     """
 
     flags: Map[Check] = Field(default_factory=dict)
@@ -65,6 +80,7 @@ class When(Frozen):
     source: Map[str] = Field(default_factory=dict, description="file of the tree -> text that it contains")
     header: str | None = Field(default=None, description="file that, preprocessed for ROCm, misses a header")
     drafts: str | None = Field(default=None, description="file whose mapper leaves draft layers unrecognised")
+    result: Result | None = Field(default=None, description="holds while the function gives something else")
     rows: str | None = Field(default=None, pattern="^(missing|present)$")
     running: int | None = Field(default=None, ge=1, description="per replica; only faults under load use it")
 
@@ -91,6 +107,7 @@ def holds(when: When, scene: Scene) -> bool:
         and (when.rows is None or (when.rows == "present") == scene.tuned)
         and (when.header is None or bool(_missing(when.header, scene)))
         and (when.drafts is None or bool(_unrecognised(when.drafts, scene)))
+        and (when.result is None or bool(_differs(when.result, scene)))
     )
 
 
@@ -98,6 +115,8 @@ def evidence(when: When, scene: Scene) -> str:
     """What was found by looking, for `{evidence}` in a fault's log lines."""
     if when.header is not None:
         return _missing(when.header, scene)
+    if when.result is not None:
+        return _differs(when.result, scene)
     return ", ".join(_unrecognised(when.drafts, scene)) if when.drafts is not None else ""
 
 
@@ -108,3 +127,18 @@ def _missing(path: str, scene: Scene) -> str:
 def _unrecognised(path: str, scene: Scene) -> tuple[str, ...]:
     layers = int(scene.config.get("num_hidden_layers", 0))
     return defects.mismatched_drafts(scene.config, defects.draft_mapper(scene.source.get(path, ""), layers))
+
+
+def _differs(result: Result, scene: Scene) -> str:
+    """The first case that comes out otherwise; empty: none."""
+    text = scene.source.get(result.file, "")
+    for case in result.cases:
+        try:
+            given = arithmetic.value(text, result.function, case.args)
+        except arithmetic.Unclear as error:
+            return f"{result.function}: {error}"
+        same = given == case.gives and isinstance(given, bool) == isinstance(case.gives, bool)
+        if not same:
+            said = ", ".join(map(repr, case.args))
+            return f"{result.function}({said}) = {str(given)[:40]}, not {case.gives!r}"
+    return ""

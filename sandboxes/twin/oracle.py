@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from day0.runs.values import Frozen, Map, canonical_json, sha256
 from day0.runs.workload import FlagValue, Workload
 from day0.sandboxes.twin import layout, rate, resolve
 from day0.sandboxes.twin.conditions import Scene, holds
+from day0.sandboxes.twin.replica import ServerSpec
 from day0.sandboxes.twin.simulate import Noise
 from day0.sandboxes.twin.world import Choice, World
 from pydantic import Field
 
 SIMULATOR = (
+    "arithmetic",
     "costs",
+    "defects",
     "prefixcache",
     "replica",
     "simulate",
@@ -27,10 +29,21 @@ SIMULATOR = (
     "truth",
     "conditions",
     "figures",
+    "oracle",
     "rate",
     "resolve",
 )
 """Modules whose text decides what a candidate is worth."""
+
+
+class Pick(NamedTuple):
+    """A candidate of the space: on the first build unless another is named."""
+
+    flags: Mapping[str, FlagValue]
+    env: Mapping[str, str] = {}
+    tuned: bool = False
+    repaired: bool = False
+    build: str = ""
 
 
 class Rating(Frozen):
@@ -39,6 +52,8 @@ class Rating(Frozen):
     flags: Map[FlagValue]
     env: Map[str] = Field(default_factory=dict)
     tuned: bool = False
+    repaired: bool = False
+    build: str = ""
     tok_s: float
     rate_rps: float = 0.0
     points: int = 0
@@ -59,17 +74,19 @@ class Oracle(Frozen):
         return self.ratings[0]
 
 
-def candidates(world: World) -> Iterator[tuple[dict[str, FlagValue], dict[str, str], bool]]:
-    """(flags, env, tuned) of every combination of the declared axes; without axes the engine's defaults alone."""
-    for combination in product(*world.space):
+def candidates(world: World) -> Iterator[Pick]:
+    """Every combination of the declared axes; without axes the engine's defaults alone."""
+    for combination in product(*(axis or (Choice(),) for axis in world.space)):
         flags: dict[str, FlagValue | None] = {}
         env: dict[str, str | None] = {}
-        tuned = world.tuned is None or world.tuned.shipped
+        tuned, repaired, build = world.tuned is None or world.tuned.shipped, False, ""
         for choice in combination:
             flags.update(choice.flags)
             env.update(choice.env)
             tuned = tuned if choice.tuned is None else choice.tuned
-        yield _given(flags), _given(env), tuned
+            repaired = repaired if choice.repaired is None else choice.repaired
+            build = choice.build or build
+        yield Pick(_given(flags), _given(env), tuned, repaired, build)
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,33 +107,45 @@ def scene(args: Mapping[str, Any], env: Mapping[str, str], build: str, *, tuned:
     return Scene(flags=flags, env=env, build=build, tuned=tuned, **more)
 
 
-def rated(world: World, workload: Workload, choice: tuple[Mapping[str, FlagValue], Mapping[str, str], bool]) -> Rating:
+def seen_by(world: World, pick: Pick, args: Mapping[str, Any]) -> Scene:
+    """The scene of a candidate that nobody booted: its build's source, mended where it is."""
+    build = world.build(pick.build)
+    source = build.source(repaired=pick.repaired)
+    return scene(args, pick.env, build.name, tuned=pick.tuned, source=source, config=world.model.config)
+
+
+def rated(world: World, workload: Workload, pick: Pick) -> Rating:
     """What one candidate is worth without noise."""
-    flags, env, tuned = choice
-    common: dict[str, Any] = {"flags": flags, "env": env, "tuned": tuned}
+    served = server(world, workload, pick)
+    if isinstance(served, str):
+        return Rating(tok_s=0.0, why=served, **pick._asdict())
+    spec, speed = served
+    found = rate.knee(spec, workload, noise=Noise(speed))
+    return Rating(
+        tok_s=found.tok_s, rate_rps=found.rate_rps, points=found.points, why=found.bound_by, **pick._asdict()
+    )  # fmt: skip
+
+
+def server(world: World, workload: Workload, pick: Pick) -> tuple[ServerSpec, float] | str:
+    """The server that a candidate makes and the factor on its time; or why it does not serve, or not rightly."""
+    build = world.build(pick.build)
+    if build.name not in world.tags:
+        return f"there is no image {build.name}"
     try:
-        args = arguments(world, flags)
+        args = arguments(world, pick.flags, pick.build)
     except (resolve.Usage, resolve.Fatal) as error:
-        return Rating(tok_s=0.0, why=str(error), **common)
+        return str(error)
     if args["max_total_num_tokens"] < workload.input_tokens + workload.output_tokens:
-        return Rating(tok_s=0.0, why="out of memory", **common)
-    build, speed = world.builds[0], 1.0
-    seen = scene(args, env, build.name, tuned=tuned, source=build.tree, config=world.model.config)
+        return "out of memory"
+    seen, speed = seen_by(world, pick, args), 1.0
     for fault in world.faults:
         if fault.kind == "slow_start" or not holds(fault.when, seen):
             continue
         if fault.kind != "slow":
             # a fault under load counts from its first request: nobody may serve with it
-            return Rating(tok_s=0.0, why=fault.name, **common)
+            return fault.name
         speed *= fault.time
-    found = rate.knee(layout.server(world.physics(), args, seen), workload, noise=Noise(speed))
-    return Rating(
-        tok_s=found.tok_s,
-        rate_rps=found.rate_rps,
-        points=found.points,
-        why=found.bound_by,
-        **common,
-    )
+    return layout.server(world.physics(), args, seen), speed
 
 
 @cache
@@ -142,7 +171,7 @@ def oracle(world: World, workload: Workload, *, memory: Path | None = None) -> O
             kept = None
         if kept is not None and kept.key == name:
             return kept
-    ratings = sorted((rated(world, workload, c) for c in candidates(world)), key=_order)
+    ratings = sorted((rated(world, workload, pick) for pick in candidates(world)), key=_order)
     found = Oracle(world=world.name, workload=workload.name, key=name, ratings=tuple(ratings))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +182,20 @@ def oracle(world: World, workload: Workload, *, memory: Path | None = None) -> O
 
 
 def _order(rating: Rating) -> tuple[float, str]:
-    return -rating.tok_s, json.dumps([dict(rating.flags), dict(rating.env), rating.tuned], sort_keys=True)
+    return -rating.tok_s, rating.canonical()
 
 
-__all__ = ["Choice", "Oracle", "Rating", "arguments", "candidates", "key", "oracle", "rated", "scene", "simulator"]
+__all__ = [
+    "Choice",
+    "Oracle",
+    "Pick",
+    "Rating",
+    "arguments",
+    "candidates",
+    "key",
+    "oracle",
+    "rated",
+    "scene",
+    "server",
+    "simulator",
+]

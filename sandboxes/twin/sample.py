@@ -140,12 +140,12 @@ def _width(ranks: int) -> When:
 def serving(found: World) -> int:
     """How many candidates of the space boot, fit and answer rightly, as far as that is known without playing them."""
     count = 0
-    for flags, env, tuned in oracle.candidates(found):
+    for pick in oracle.candidates(found):
         try:
-            args = oracle.arguments(found, flags)
+            args = oracle.arguments(found, pick.flags, pick.build)
         except (resolve.Usage, resolve.Fatal):
             continue
-        seen = oracle.scene(args, env, found.builds[0].name, tuned=tuned)
+        seen = oracle.seen_by(found, pick, args)
         spoilt = any(f.kind not in ("slow_start", "slow") and holds(f.when, seen) for f in found.faults)
         count += not spoilt and args["max_total_num_tokens"] > 0
     return count

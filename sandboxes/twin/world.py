@@ -2,98 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
-from day0.runs.documents import load, shipped
+from day0.runs.documents import load, names, shipped
 from day0.runs.errors import UserError
-from day0.runs.geometry import Geometry, Precision
 from day0.runs.values import Frozen, Map
 from day0.runs.workload import FlagValue
 from day0.sandboxes.twin.conditions import When
-from day0.sandboxes.twin.layout import Chip, Physics
+from day0.sandboxes.twin.layout import Physics
+from day0.sandboxes.twin.parts import Build, Checkpoint, Defaults, ModelSpec, NodeSpec, Tuned
 from day0.sandboxes.twin.truth import Noise, Truth
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
 
 MAX_SPACE = 200
-GIB = 2**30
-
-
-class NodeSpec(Frozen):
-    """The machine. Bytes, bytes/s and operations/s are of one accelerator; `link` one way to its peers."""
-
-    gpus: int = Field(default=8, ge=1, le=16)
-    accelerator: str = "mi355x"
-    arch: str = "gfx950"
-    memory_bytes: float = Field(default=309_220_868_096, gt=0)
-    bandwidth: float = Field(default=8.0e12, gt=0)
-    link: float = Field(default=5.38e11, gt=0)
-    fp4_ops: float = Field(default=1.0066e16, gt=0)
-    fp8_ops: float = Field(default=5.033e15, gt=0)
-    bf16_ops: float = Field(default=2.516e15, gt=0)
-    cpu: str = "AMD EPYC 9575F 64-Core Processor"
-    cores: int = Field(default=128, ge=1)
-    memory_gib: float = Field(default=3023.0, gt=0)
-    disk_free_gib: float = Field(default=6000.0, ge=0)
-    disk_gib_s: float = Field(default=1.2, gt=0, description="reading weights, over all ranks")
-    governor: str = "performance"
-    numa_balancing: bool = False
-    kernel: str = "6.8.0-60-generic"
-    leaked_gib: float = Field(default=0.0, ge=0, description="per accelerator, held by nobody from the start")
-    dies_at_s: float | None = Field(default=None, gt=0, description="node time at which it stops answering for good")
-    stale_lock: bool = Field(default=False, description="a killed compiler left its lock in the kernel cache")
-    amd_smi: Literal["works", "missing", "hangs"] = "works"
-
-    def chip(self) -> Chip:
-        """One accelerator as the layout wants it."""
-        peaks = {"fp4": self.fp4_ops, "fp8": self.fp8_ops, "bf16": self.bf16_ops}
-        return Chip(self.memory_bytes, self.bandwidth, self.link, peaks)
-
-
-class ModelSpec(Frozen):
-    """The checkpoint: its ID, the `config.json` that stands in its folder, and the geometry that is true of it."""
-
-    id: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")
-    precision: Precision = "fp4"
-    geometry: Geometry
-    config: Map[Any]
-    weight_files: int = Field(default=8, ge=1, le=400)
-    right: float = Field(default=0.97, ge=0, le=1, description="share of the task's sums that it gets right")
-
-
-class Build(Frozen):
-    """An engine image. `flags` names a shipped catalogue; `tree` holds the files of its source that matter here."""
-
-    name: str
-    version: str = "0.5.23"
-    flags: str = "sglang-0.5.23"
-    packages: Map[str] = Field(default_factory=dict)
-    tree: Map[str] = Field(default_factory=dict, description="path in the engine's source -> text")
-    import_s: float = Field(default=25.0, ge=0)
-    compile_s: float = Field(default=240.0, ge=0, description="kernels compiled at the first boot, cached afterwards")
-
-
-class Tuned(Frozen):
-    """Rows of tuned kernels: who has them. Absent: this world's kernels need none."""
-
-    shipped: bool = Field(default=False, description="the build brings rows for this model's shapes")
-    tune_s: float = Field(default=1500.0, ge=0)
-
-
-class Defaults(Frozen):
-    """What the engine resolves by itself on this node where nothing is asked."""
-
-    memory_share: float = Field(default=0.88, gt=0, le=1)
-    chunk: int = Field(default=16384, ge=256)
-    running: int = Field(default=2048, ge=1)
-    running_speculative: int = Field(
-        default=48, ge=1, description="the silent cap, per replica, divided by attention DP"
-    )
-    attention_backend: str = "aiter"
-
-
 FaultKind = Literal["crash", "hang", "wrong_output", "oom", "slow_start", "slow"]
+SolvedBy = Literal["flags", "tuning", "image", "codemod", "patch"]
 
 
 class Fault(Frozen):
@@ -105,7 +32,7 @@ class Fault(Frozen):
     log lines at `stage` and nothing else tell that all takes `time` as long. `{evidence}` in a line is what was found.
     """
 
-    name: str
+    name: str = Field(min_length=1)
     kind: FaultKind
     when: When = When()
     stage: Literal["import", "load", "pool", "graph", "warmup"] = "load"
@@ -123,6 +50,8 @@ class Choice(Frozen):
     flags: Map[FlagValue | None] = Field(default_factory=dict)
     env: Map[str | None] = Field(default_factory=dict)
     tuned: bool | None = None
+    repaired: bool | None = Field(default=None, description="with the builds' `repaired` files in their trees")
+    build: str | None = Field(default=None, description="on this build; without one, on the first")
 
 
 class Story(Frozen):
@@ -132,6 +61,7 @@ class Story(Frozen):
     flags: Map[FlagValue]
     env: Map[str] = Field(default_factory=dict)
     tuned: bool = False
+    repaired: bool = False
     workload: str
     figure: Literal["output_tok_s", "stream_tok_s"]
     value: float = Field(gt=0)
@@ -144,9 +74,13 @@ class World(Frozen):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")
     summary: str
+    solved_by: SolvedBy = Field(default="flags", description="the strongest means that its best candidate needs")
     node: NodeSpec = NodeSpec()
     model: ModelSpec
+    checkpoints: tuple[Checkpoint, ...] = ()
     builds: tuple[Build, ...] = Field(min_length=1)
+    registry: tuple[str, ...] | None = Field(default=None, description="tags that exist; absent: every build's name")
+    flaky_downloads: int = Field(default=0, ge=0, description="pulls that break before one succeeds")
     defaults: Defaults = Defaults()
     truth: Truth = Truth()
     tuned: Tuned | None = None
@@ -155,17 +89,23 @@ class World(Frozen):
     space: tuple[tuple[Choice, ...], ...] = Field(default=(), description="axes of the oracle's space")
     story: tuple[Story, ...] = ()
 
-    @model_validator(mode="after")
-    def _consistent(self) -> World:
-        count = 1
-        for axis in self.space:
-            count *= max(1, len(axis))
+    @field_validator("builds", "faults")
+    @classmethod
+    def _named_once(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        seen: set[str] = set()
+        for item in value:
+            if item.name in seen:
+                raise ValueError(f"two have the same name, {item.name}")
+            seen.add(item.name)
+        return value
+
+    @field_validator("space")
+    @classmethod
+    def _not_too_large(cls, value: tuple[tuple[Choice, ...], ...]) -> tuple[tuple[Choice, ...], ...]:
+        count = prod(max(1, len(axis)) for axis in value)
         if count > MAX_SPACE:
             raise ValueError(f"the declared space holds {count} candidates, at most {MAX_SPACE} are allowed")
-        for what, names in (("build", [b.name for b in self.builds]), ("fault", [f.name for f in self.faults])):
-            if len(set(names)) < len(names):
-                raise ValueError(f"two {what}s have the same name")
-        return self
+        return value
 
     def physics(self) -> Physics:
         """Model, accelerator and truth."""
@@ -178,10 +118,35 @@ class World(Frozen):
             raise UserError(f"world {self.name} has no build {name!r}; it has {', '.join(b.name for b in self.builds)}")
         return found
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags that the registry holds."""
+        return tuple(b.name for b in self.builds) if self.registry is None else self.registry
+
+    def mended(self) -> World:
+        """As if every build's `repaired` files had always been its source."""
+        builds = tuple(b.model_copy(update={"tree": b.source(repaired=True)}) for b in self.builds)
+        return self.model_copy(update={"builds": builds})
+
+    def config_of(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """The whole `config.json` of another checkpoint of this origin."""
+        merged = {**self.model.config, **checkpoint.config}
+        return {key: value for key, value in merged.items() if value is not None}
+
+    def ids(self) -> tuple[str, ...]:
+        """Every name by which a person may ask for this model."""
+        origin = (self.model.origin,) if self.model.origin else ()
+        return (self.model.id, *origin, *(c.id for c in self.checkpoints))
+
 
 @cache
-def _load(path: Path, _stamp: tuple[int, int]) -> World:
-    return load(path, "world", World)
+def _load(path: Path, _stamp: tuple[int, int], own: bool) -> World:
+    found = load(path, "world", World)
+    if own:
+        from day0.sandboxes.twin.wellformed import check
+
+        check(found, path)
+    return found
 
 
 def world(name_or_file: str) -> World:
@@ -193,4 +158,46 @@ def world(name_or_file: str) -> World:
         stat = path.stat()
     except OSError:
         return load(path, "world", World)
-    return _load(path, (stat.st_mtime_ns, stat.st_size))
+    return _load(path, (stat.st_mtime_ns, stat.st_size), looks_like_file)
+
+
+def for_model(model_id: str) -> World:
+    """The shipped world of a model: by its checkpoint's ID, its origin's, or another checkpoint's of that origin.
+
+    Where several worlds have the model, the first by that order and then by name. Raises `UserError`.
+    """
+    held = [world(name) for name in names("world") if model_id in shipped("world", name).read_text(encoding="utf-8")]
+    for named in (_id, _origin, _others):
+        for found in held:
+            if model_id in named(found):
+                return found
+    known = sorted({world(name).model.origin or world(name).model.id for name in names("world")})
+    raise UserError(f"no world is shipped for {model_id!r}: there are worlds of {', '.join(known)}")
+
+
+def _id(found: World) -> Sequence[str]:
+    return (found.model.id,)
+
+
+def _origin(found: World) -> Sequence[str]:
+    return (found.model.origin or "",)
+
+
+def _others(found: World) -> Sequence[str]:
+    return found.ids()
+
+
+__all__ = [
+    "Build",
+    "Checkpoint",
+    "Choice",
+    "Defaults",
+    "Fault",
+    "ModelSpec",
+    "NodeSpec",
+    "Story",
+    "Tuned",
+    "World",
+    "for_model",
+    "world",
+]

@@ -74,7 +74,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path) -> Bench:
-    return Bench(tmp_path, world("glm-5.2"))
+    return Bench(tmp_path, world("glm-5.2").mended())
 
 
 @pytest.fixture
@@ -82,6 +82,6 @@ def bench_of(tmp_path):
     """A bench over a changed world."""
 
     def make(**changes) -> Bench:
-        return Bench(tmp_path, world("glm-5.2").model_copy(update=changes))
+        return Bench(tmp_path, world("glm-5.2").mended().model_copy(update=changes))
 
     return make

@@ -36,7 +36,7 @@ def test_the_node_tells_what_it_is(bench):
 
 
 def test_the_engine_tells_its_flags_and_unknown_ones_get_argparses_message(bench):
-    assert bench.facts.version == "0.5.23" and bench.facts.flag("tensor-parallel-size").name == "tp-size"
+    assert bench.facts.version == "0.5.13.post1" and bench.facts.flag("tensor-parallel-size").name == "tp-size"
     with pytest.raises(Refused, match="no flag --tp-sise; the nearest are --tp-size"):
         bench.engine.check(bench.candidate({"tp-sise": 2}), bench.facts)
     with bench.node.open(SandboxSpec("job", bench.build, "r1.1")) as sandbox:

@@ -29,7 +29,7 @@ WORKLOAD = Workload(
 def test_a_whole_run_ends_with_a_replayed_recipe_of_a_better_candidate(tmp_path, monkeypatch):
     for name in ("DAY0_HOME", "DAY0_DATABASE_URL", "DAY0_LLM_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    found, settings = world("glm-5.2"), load(home=tmp_path)
+    found, settings = world("glm-5.2").mended(), load(home=tmp_path)
     monkeypatch.chdir(tmp_path)  # named by a relative path, the run's seeds do not depend on where this test runs
     model = twin.model(settings, found).relative_to(tmp_path)
     aim = target("mi355x-twin").model_copy(update={"measure": RULES, "base_flags": {"tp-size": 8}})
