@@ -127,6 +127,8 @@ class ScriptedNode:
     `environments` are the folders that count as installed (None: any).
     """
 
+    sandboxes: type[ScriptedSandbox] = ScriptedSandbox
+
     def __init__(
         self,
         name: str,
@@ -193,7 +195,7 @@ class ScriptedNode:
             files.mount(work, Path(host), inside)
         caches = {name: files.cache(self.root.parent / "caches", name) for name in spec.caches}
         env = environment.of_sandbox(spec, work, caches, self._env_allow)
-        sandbox = ScriptedSandbox(self, spec, work, records, env)
+        sandbox = self.sandboxes(self, spec, work, records, env)
         try:
             yield sandbox
         finally:

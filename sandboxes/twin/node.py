@@ -18,6 +18,7 @@ from day0.sandboxes.spec import CancelToken, SandboxSpec, Sweep
 from day0.sandboxes.twin.machine import Owner, TwinMachine, gone, lives, new_owner
 from day0.sandboxes.twin.programs import host, launch, load, tuner
 from day0.sandboxes.twin.site import Site
+from day0.sandboxes.twin.workspace import WorkspaceSandbox, grep
 from day0.sandboxes.twin.world import World
 
 HARNESS = "twin-harness-0.5.9"
@@ -40,6 +41,7 @@ def programs(site: Site) -> dict[str, Program]:
         f"python3 {tuner.SCRIPT}": tuner.tune,
         f"python /sgl-workspace/aiter/{tuner.SCRIPT}": tuner.tune,
         f"python3 /sgl-workspace/aiter/{tuner.SCRIPT}": tuner.tune,
+        "grep": grep,
         **host.HOST,
     }
     smi = site.world.node.amd_smi
@@ -53,6 +55,8 @@ class TwinNode(ScriptedNode):
 
     `extra` programs are found before the world's own. Raises `OSError` where the folder can't be used.
     """
+
+    sandboxes = WorkspaceSandbox
 
     def __init__(
         self,

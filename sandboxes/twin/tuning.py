@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from day0.sandboxes.twin.programs import bootlog
 from day0.sandboxes.twin.world import Build, World
 
-TABLE = "aiter/configs/tuned_fmoe.csv"
+TABLE = re.compile(r"(?:.*/)?configs/(?:tuned_fmoe|model_configs/(?!.*untuned)[^/]*tuned_fmoe[^/]*)\.csv\Z")
+"""Files that aiter merges while the variable is not set: the default, and those of single models."""
 VARIABLE = "AITER_CONFIG_FMOE"
 TOKENS = tuple(2**n for n in range(15))
 ENOUGH = 0.9
@@ -41,11 +43,17 @@ def shapes(world: World, args: Mapping[str, Any]) -> tuple[Key, ...]:
 def tuned(
     world: World, build: Build, args: Mapping[str, Any], env: Mapping[str, str], read: Callable[[str], str]
 ) -> bool:
-    """Whether the tables in force serve nine of ten shapes. With the variable set, only its files count."""
-    if world.tuned is None or world.tuned.shipped:
-        return True
+    """Whether the tables in force serve nine of ten shapes. With the variable set, only its files count.
+
+    `read` takes paths as processes of the server mean them.
+    """
     named = env.get(VARIABLE, "")
-    texts = [read(path) for path in named.split(":")] if named else [build.tree.get(TABLE, "")]
+    if world.tuned is None or (world.tuned.shipped and not named):
+        return True
+    if named:
+        texts = [read(path) for path in named.split(":")]
+    else:
+        texts = [read(f"/sgl-workspace/{path}") or text for path, text in build.tree.items() if TABLE.match(path)]
     have = {key for text in texts for key in rows(text, world.node.arch)}
     wanted = shapes(world, args)
     return sum(key in have for key in wanted) >= ENOUGH * len(wanted)

@@ -15,6 +15,7 @@ from day0.sandboxes.twin.conditions import evidence, holds
 from day0.sandboxes.twin.programs import bootlog, endpoints
 from day0.sandboxes.twin.serving import LiveServer, draw, identity
 from day0.sandboxes.twin.site import Site
+from day0.sandboxes.twin.workspace import placed
 from day0.sandboxes.twin.world import Fault
 
 GIB = 2.0**30
@@ -72,7 +73,9 @@ class _Boot:
             except resolve.Fatal as error:
                 yield from self._die(str(error), 1)
             site, env = self.site, self.ctx.env
-            tuned = tuning.tuned(self.world, self.build, self.args, env, site.file)
+            tuned = tuning.tuned(
+                self.world, self.build, self.args, env, lambda path: site.file(placed(self.ctx.folder, path))
+            )
             source, config = site.tree(self.build, self.ctx.folder), site.config(self.args["model_path"])
             self.scene = oracle.scene(self.args, env, self.build.name, tuned=tuned, source=source, config=config)
             self.faults = tuple(f for f in self.world.faults if holds(f.when, self.scene))

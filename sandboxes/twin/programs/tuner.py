@@ -14,6 +14,7 @@ from day0.sandboxes.simulated.steps import Exit, Out, Step, Wait
 from day0.sandboxes.twin.answers import dice
 from day0.sandboxes.twin.site import Site
 from day0.sandboxes.twin.tuning import COMPUTE_UNITS, TOKENS, UNTUNED_HEADER
+from day0.sandboxes.twin.workspace import placed
 
 SCRIPT = "csrc/ck_gemm_moe_2stages_codegen/gemm_moe_tune.py"
 TUNED_HEADER = (
@@ -54,7 +55,9 @@ def tune(site: Site, ctx: Context) -> Steps:
         yield Out(f"usage: gemm_moe_tune.py [-h] -i FILE -o FILE\ngemm_moe_tune.py: error: {error}\n".encode())
         yield Exit(2)
         return
-    source, target = Path(ctx.folder, asked.untune_file or ""), Path(ctx.folder, asked.tune_file or "tuned.csv")
+    source, target = (
+        Path(ctx.folder, placed(ctx.folder, name)) for name in (asked.untune_file or "", asked.tune_file or "tuned.csv")
+    )
     rows = list(csv.DictReader(io.StringIO(site.file(str(source)))))
     if not rows or set(UNTUNED_HEADER.split(",")) - set(rows[0]):
         yield Out(f"no rows to tune in {source.name}: its header must be {UNTUNED_HEADER}\n".encode())
