@@ -38,6 +38,10 @@ def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
             f"{file} needs the engine build {recipe.engine.build[:19]} ({recipe.engine.name} {recipe.engine.version}); "
             f"installed is {at.engine_build[:19]}: another build is another result"
         )
+    if recipe.target.kind == "twin" and model is None:
+        from day0.agent import twin
+
+        model = twin.model(settings, twin.world_of(recipe.target))
     folder = model_folder(recipe, model, settings)
     pool = compose.pool(settings, Meter(), recipe.target)
     try:
@@ -72,10 +76,6 @@ def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path
     from day0.tools.hub import path_of, resolve
     from day0.tools.revision import file_hashes
 
-    if recipe.target.kind == "twin" and given is None:
-        from day0.agent import twin
-
-        given = twin.model(settings, twin.world_of(recipe.target))
     own = path_of(recipe.model.id).is_dir()
     if given is None and not own and recipe.model.id.startswith("/"):
         raise UserError(f"the recipe's model folder {recipe.model.id} is not on this machine: name yours with --model")

@@ -62,6 +62,11 @@ class Cell:
         """More passes than failures."""
         return sum(p.meets_slo for p in self.points) * 2 > len(self.points)
 
+    @property
+    def settled(self) -> bool:
+        """Measured more than once, with one outcome: another point would not tell more."""
+        return len(self.points) > 1 and len({p.meets_slo for p in self.points}) == 1
+
     def ratio(self, name: str, workload: Workload) -> float | None:
         """Geometric mean of a limit's ratio over the points."""
         known = [r[name] for p in self.points if name in (r := ratios(p, workload))]
@@ -119,6 +124,8 @@ class KneeSearch:
         if above and len(failed.points) == 1:
             return failed.rate
         if failed.rate / passed.rate <= TIGHT:
+            if passed.settled and failed.settled:
+                return None
             return min(passed, failed, key=lambda c: len(c.points)).rate
         guess, _ = self.crossing(passed, failed)
         share = log(guess / passed.rate) / log(failed.rate / passed.rate)
