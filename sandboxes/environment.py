@@ -38,8 +38,13 @@ def registry(parent: Mapping[str, str], home: Path) -> dict[str, str]:
     return found
 
 
-def of_sandbox(spec: SandboxSpec, work: Path, caches: Mapping[str, Path], extra: Iterable[str]) -> dict[str, str]:
-    """The environment of every process in a sandbox, before what `spawn` adds."""
+def of_sandbox(
+    spec: SandboxSpec, work: Path, caches: Mapping[str, Path], extra: Iterable[str], scratch: Path | None = None
+) -> dict[str, str]:
+    """The environment of every process in a sandbox, before what `spawn` adds.
+
+    `scratch` is its temporary folder, by default `tmp` in the work folder.
+    """
     parent = os.environ
     out = base(parent, extra)
     if spec.role == "job" and spec.network == "registry":
@@ -47,7 +52,7 @@ def of_sandbox(spec: SandboxSpec, work: Path, caches: Mapping[str, Path], extra:
     out |= {
         "PATH": f"{spec.environment}/bin:{SYSTEM_PATH}" if spec.environment else SYSTEM_PATH,
         "HOME": str(work / "home"),
-        "TMPDIR": str(work / "tmp"),
+        "TMPDIR": str(scratch or work / "tmp"),
         "PYTHONUNBUFFERED": "1",  # output is a sign of life: it must not sit in a buffer
         "PYTHONNOUSERSITE": "1",
     }

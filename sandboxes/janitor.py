@@ -11,7 +11,7 @@ import signal
 import time
 from pathlib import Path
 
-from day0.sandboxes import files, identity, record
+from day0.sandboxes import files, identity, record, scratch
 from day0.sandboxes.identity import Known, Stat
 from day0.sandboxes.record import Record
 from day0.sandboxes.spec import Sweep
@@ -67,6 +67,7 @@ def sweep(wardens: Path, sandboxes: Path) -> Sweep:
             undead_here = undead_here or bool(undead)
         if not undead_here:
             files.remove(sandboxes / folder.name)
+            scratch.remove(Path(record.scratch_of(str(folder))))
             files.remove(folder)
     return Sweep(tuple(stopped), tuple(failed))
 

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from day0.runs.errors import DiskFull, Infrastructure, Timeout
-from day0.sandboxes import environment, files, janitor, record
+from day0.sandboxes import environment, files, janitor, record, scratch
 from day0.sandboxes.clock import WallClock
 from day0.sandboxes.host import HOST_OUTPUT, admit_command
+from day0.sandboxes.images import Installed
 from day0.sandboxes.isolation import grants_network_namespace
-from day0.sandboxes.local_sandbox import LocalSandbox
+from day0.sandboxes.local_sandbox import LocalSandbox, Place
 from day0.sandboxes.portbook import PortBook
 from day0.sandboxes.spec import CancelToken, Completed, SandboxSpec, Sweep
 from day0.sandboxes.spool import FULL
@@ -44,6 +45,7 @@ class LocalNode:
         self.name, self.root = name, root.absolute() / name
         self.clock = WallClock(cancel)
         self._env_allow, self._offline = tuple(env_allow), offline
+        self.images = Installed(_is_environment, _beside)
         self._sandboxes, self._wardens = self.root / "sandboxes", self.root / "wardens"
         self._caches = root.absolute() / "caches"
         for folder in (self._sandboxes, self._wardens):
@@ -54,9 +56,9 @@ class LocalNode:
         """Runs one of `host.COMMANDS`. Raises `Timeout`, `Refused`, `Cancelled`."""
         admit_command(argv)
         env = environment.base(os.environ) | {"PATH": environment.SYSTEM_PATH + ":/opt/rocm/bin", "LC_ALL": "C"}
-        with self._place(SandboxSpec("job", "", "host")) as (work, records):
+        with self._place(SandboxSpec("job", "", "host")) as place:
             sandbox = LocalSandbox(
-                SandboxSpec("server", "", "host"), work, records, env=env, ports=self._ports, clock=self.clock
+                SandboxSpec("server", "", "host"), place, env=env, ports=self._ports, clock=self.clock
             )
             try:
                 process = sandbox.spawn(argv)
@@ -76,10 +78,10 @@ class LocalNode:
         """
         self.clock.check()
         self._admit(spec)
-        with self._place(spec) as (work, records):
+        with self._place(spec) as place:
             caches = {name: files.cache(self._caches, name) for name in spec.caches}
-            env = environment.of_sandbox(spec, work, caches, self._env_allow)
-            sandbox = LocalSandbox(spec, work, records, env=env, ports=self._ports, clock=self.clock)
+            env = environment.of_sandbox(spec, place.work, caches, self._env_allow, place.scratch)
+            sandbox = LocalSandbox(spec, place, env=env, ports=self._ports, clock=self.clock)
             try:
                 yield sandbox
             finally:
@@ -90,7 +92,7 @@ class LocalNode:
         return janitor.sweep(self._wardens, self._sandboxes)
 
     def _admit(self, spec: SandboxSpec) -> None:
-        if spec.environment and not Path(spec.environment, "bin").is_dir():
+        if spec.environment and not _is_environment(spec.environment):
             raise Infrastructure(f"the environment {spec.environment} is not installed on this node")
         if missing := set(spec.cores) - os.sched_getaffinity(0):
             raise Infrastructure(f"this machine offers no cores {sorted(missing)}")
@@ -101,23 +103,39 @@ class LocalNode:
             )
 
     @contextmanager
-    def _place(self, spec: SandboxSpec) -> Iterator[tuple[Path, Path]]:
-        """A fresh work folder and the place of its records."""
+    def _place(self, spec: SandboxSpec) -> Iterator[Place]:
+        """A fresh work folder, its temporary folder, and the place of its records."""
         made: list[Path] = []
+        temporary: Path | None = None
         try:
             # the record first: a work folder without one belongs to nobody, and a sweep may remove it
             made = files.fresh([self._wardens, self._sandboxes], f"{spec.attempt}-{spec.epoch}-{spec.role}")
             records, work = made
-            record.write_owner(str(records))
-            for name in ("home", "tmp"):
-                (work / name).mkdir()
+            temporary = scratch.of(work, records)
+            record.write_owner(str(records), str(temporary))
+            (work / "home").mkdir()
+            scratch.make(temporary)
             for host, inside in spec.mounts:
                 files.mount(work, Path(host), inside)
         except (OSError, Infrastructure) as error:
             for folder in made:
                 shutil.rmtree(folder, ignore_errors=True)
+            if temporary is not None:
+                scratch.remove(temporary)
             if isinstance(error, Infrastructure):
                 raise
             kind = DiskFull if error.errno in FULL else Infrastructure
             raise kind(f"no sandbox can be made under {self._sandboxes}: {error.strerror}") from error
-        yield work, records
+        yield Place(work, temporary, records)
+
+
+def _is_environment(folder: str) -> bool:
+    return Path(folder, "bin").is_dir()
+
+
+def _beside(folder: str) -> list[str]:
+    """Environments that lie beside where one was looked for."""
+    try:
+        return sorted(str(other) for other in Path(folder).parent.iterdir() if _is_environment(str(other)))
+    except OSError:
+        return []

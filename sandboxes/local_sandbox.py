@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 from day0.runs.errors import Day0Error, DiskFull, Infrastructure, NodeLost
-from day0.sandboxes import endpoint, environment, files
+from day0.sandboxes import endpoint, environment, files, scratch
 from day0.sandboxes.clock import WallClock
 from day0.sandboxes.identity import LABEL
 from day0.sandboxes.local_process import LocalProcess
@@ -17,14 +18,23 @@ from day0.sandboxes.spec import SandboxSpec
 from day0.sandboxes.spool import FULL
 
 
+class Place(NamedTuple):
+    """Where a sandbox lies: its work folder, its TMPDIR, its wardens' records."""
+
+    work: Path
+    scratch: Path
+    records: Path
+
+
 class LocalSandbox:
     """Made by `LocalNode.open`; `root` is the work folder as programs inside see it."""
 
     def __init__(
-        self, spec: SandboxSpec, work: Path, records: Path, *, env: Mapping[str, str], ports: PortBook, clock: WallClock
+        self, spec: SandboxSpec, place: Place, *, env: Mapping[str, str], ports: PortBook, clock: WallClock
     ) -> None:
-        self.spec, self.root = spec, str(work)
-        self._work, self._records, self._env, self._ports, self._clock = work, records, dict(env), ports, clock
+        self.spec, self.root = spec, str(place.work)
+        self._work, self._scratch, self._records = place
+        self._env, self._ports, self._clock = dict(env), ports, clock
         self._processes: list[LocalProcess] = []
         self._clients: list[httpx.Client] = []
 
@@ -89,4 +99,5 @@ class LocalSandbox:
         if first is not None:
             raise first  # the records stay, so that a later sweep can try again
         files.remove(self._work)
+        scratch.remove(self._scratch)
         shutil.rmtree(self._records, ignore_errors=True)

@@ -113,10 +113,19 @@ def own() -> Known:
     return Known(found.pid, found.start)
 
 
-def write_owner(folder: str) -> None:
-    """Says whose sandbox this is. Raises `OSError`."""
+def write_owner(folder: str, scratch: str = "") -> None:
+    """Says whose sandbox this is, and where its temporary folder will lie. Raises `OSError`."""
     with open(f"{folder}/owner", "w") as file:
-        json.dump({"world": identity.world(), "owner": own()}, file)
+        json.dump({"world": identity.world(), "owner": own(), "scratch": scratch}, file)
+
+
+def scratch_of(folder: str) -> str:
+    """The temporary folder of a sandbox as its owner wrote it; "" where it did not."""
+    try:
+        with open(f"{folder}/owner") as file:
+            return str(json.load(file)["scratch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def owner_lives(folder: str) -> bool | None:

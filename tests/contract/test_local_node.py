@@ -132,6 +132,26 @@ def test_registry_settings_reach_only_jobs_that_ask(node, monkeypatch):
     assert all(names == set() for names in seen.values())
 
 
+BIND = """
+import os, socket, sys, tempfile, uuid
+name = os.path.join(tempfile.gettempdir(), str(uuid.uuid4()))
+with socket.socket(socket.AF_UNIX) as sock: sock.bind(name)
+print(tempfile.gettempdir())
+"""
+
+
+@pytest.mark.parametrize("more", [0, 120])
+def test_sockets_have_room_below_a_home_of_any_length_and_nothing_of_them_is_left(tmp_path, more):
+    node = LocalNode("n1", tmp_path / ("h" * (more + 1)), cancel=lambda: False)
+    with node.open(SERVER) as sandbox:
+        process = sandbox.spawn([*PYTHON, BIND])
+        assert process.wait(10).code == 0, text(process)
+        folder = Path(text(process).strip())
+        assert [path.is_socket() for path in folder.iterdir()] == [True]
+        assert folder.stat().st_mode & 0o77 == 0
+    assert not folder.exists()
+
+
 def test_names_that_look_like_secrets_cannot_be_allowed(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "s3cr3t-0123456789")
     monkeypatch.setenv("MY_SETTING", "yes")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from day0.runs.errors import NodeLost
-from day0.sandboxes import identity, local_process, record
+from day0.sandboxes import identity, local_process, record, scratch
 from day0.sandboxes.identity import Known
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
@@ -59,6 +59,8 @@ def home(tmp_path):
     for process in identity.table().values():
         if str(tmp_path) in " ".join(identity.environment(process.pid).values()):
             identity.send(Known(process.pid, process.start), signal.SIGKILL)
+    for told in tmp_path.rglob("owner"):
+        scratch.remove(Path(record.scratch_of(str(told.parent))))
 
 
 def owner(home: Path, *argv: str) -> tuple[subprocess.Popen[str], int]:
@@ -115,6 +117,22 @@ def test_s18_day0_is_killed_and_its_warden_stops_the_tree_in_order(home):
     swept = LocalNode("n1", home, cancel=lambda: False).sweep()
     assert swept == type(swept)()
     assert list((home / "n1/sandboxes").iterdir()) == []
+
+
+def test_s18_a_sweep_removes_the_short_folder_of_a_dead_owners_sockets(home):
+    deep = home / ("h" * 120)
+    process, warden = owner(deep)
+    ready(process)
+    known = tree(warden)
+    (records,) = (deep / "n1/wardens").iterdir()
+    sockets = Path(record.scratch_of(str(records)))
+    assert sockets.is_dir()
+    assert deep not in sockets.parents
+    end(process)
+    LocalNode("n1", deep, cancel=lambda: False).sweep()
+    assert living(known) == []
+    assert not sockets.exists()
+    assert list((deep / "n1/wardens").iterdir()) == []
 
 
 def test_s18_what_ignores_sigterm_dies_after_the_grace(home):

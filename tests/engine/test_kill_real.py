@@ -38,9 +38,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home with the real engines, but everything else of its own; short, since SGLang's sockets lie below it."""
+    """A home with the real engines, but everything else of its own; deeper than a socket's address could name."""
     with tempfile.TemporaryDirectory(prefix="d0-") as folder:
-        home = Path(folder)
+        home = Path(folder) / ("h" * 100)
+        home.mkdir()
         (home / "engines").symlink_to(HOME / "engines")
         yield home
         for process in ours(home):
@@ -64,9 +65,7 @@ def ours(home: Path) -> list[psutil.Process]:
 def start(home: Path, *argv: str) -> subprocess.Popen[bytes]:
     """A command of day0; its working folder lies outside of the home, so that it is not counted as left behind."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DAY0_")} | {"DAY0_HOME": str(home)}
-    return subprocess.Popen(
-        [DAY0, *argv], env=env, cwd=home.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    return subprocess.Popen([DAY0, *argv], env=env, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def until(what: Callable[[], bool], seconds: float) -> bool:
