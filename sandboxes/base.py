@@ -1,8 +1,8 @@
 """The ports: a node, a sandbox on it, a process in that.
 
 Time. Node time passes only inside `Clock.sleep`, `Process.wait`, `Process.stop`, `Node.open`, `Node.host`,
-`Node.sweep` and requests of `Sandbox.http`: wall time on a real node, virtual time in the twin. All timeouts
-are node seconds.
+`Node.sweep`, `Node.images` and requests of `Sandbox.http`: wall time on a real node, virtual time in the twin. All
+timeouts are node seconds.
 
 Errors. Every blocking call checks the node's cancel token at least once a second and raises `Cancelled`; it
 raises `NodeLost` when the node no longer answers, `DiskFull` when something can't be written. Nothing else
@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 import httpx
+from day0.sandboxes.images import Images
 from day0.sandboxes.spec import Completed, Exit, SandboxSpec, Sweep, Vitals
 
 
@@ -94,6 +95,8 @@ class Node(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+    @property
+    def images(self) -> Images: ...
     def host(self, argv: Sequence[str], *, timeout_s: float) -> Completed:
         """An allow-listed command (`amd-smi`, `df` ...); 127 when it isn't there. Raises `Timeout`, `Refused`."""
         ...

@@ -24,6 +24,7 @@ import httpx
 from day0.runs.errors import Cancelled, Infrastructure, Timeout
 from day0.sandboxes import environment, files
 from day0.sandboxes.host import HOST_OUTPUT, admit_command
+from day0.sandboxes.images import Images, Installed
 from day0.sandboxes.portbook import FIRST, PortBook
 from day0.sandboxes.simulated.machine import KILLED, Context, Machine, Tree
 from day0.sandboxes.simulated.process import VirtualProcess
@@ -145,6 +146,7 @@ class ScriptedNode:
         self.clock = VirtualClock(self.machine, cancel)
         self.alive = True
         self._environments, self._env_allow = environments, tuple(env_allow)
+        self.images: Images = Installed(self._known, lambda _: self._environments or ())
         for folder in ("sandboxes", "records"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
         self.ports = PortBook(
@@ -166,10 +168,13 @@ class ScriptedNode:
     def open(self, spec: SandboxSpec) -> Iterator[ScriptedSandbox]:
         """A sandbox. Raises `Infrastructure` when the environment is not installed here, `Cancelled`."""
         self.clock.check()
-        if self._environments is not None and spec.environment not in {"", *self._environments}:
+        if spec.environment and not self._known(spec.environment):
             raise Infrastructure(f"the environment {spec.environment} is not installed on this node")
         with self._opened(spec) as sandbox:
             yield sandbox
+
+    def _known(self, name: str) -> bool:
+        return self._environments is None or name in self._environments
 
     def sweep(self) -> Sweep:
         """Stops what nodes that vanished left on the machine."""

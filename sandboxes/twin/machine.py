@@ -29,6 +29,12 @@ _LIVING: set[str] = set()
 """Owners in this process that are still there."""
 
 
+DEAD = f"{1 << 23}:0:0"
+"""An owner that is gone: no process has that number."""
+STRANGER = "stranger"
+"""Somebody else: never gone, never ours."""
+
+
 def new_owner() -> str:
     """A name for a node object: process, its start time, world and a number."""
     own = identity.stat(os.getpid())
@@ -44,6 +50,8 @@ def gone(owner: str) -> None:
 
 def lives(owner: str) -> bool:
     """Whether a recorded owner is still there."""
+    if owner == STRANGER:
+        return True
     pid, start, _ = (int(part) for part in owner.split(":"))
     if pid == os.getpid():
         return owner in _LIVING
@@ -140,13 +148,23 @@ class TwinMachine(Machine):
         except (OSError, ValueError):
             return
         self._pid, self.leaked = int(picture["pid"]), int(picture["leaked"])
-        for number, kept in enumerate(picture["trees"]):
-            folder = self._leftovers / f"{os.getpid()}-{next(_NUMBERS)}-{number}"
-            folder.mkdir(parents=True, exist_ok=True)
-            tree = Tree(str(kept["attempt"]), Owner(str(kept["owner"])), SpoolWriter(str(folder)))
-            self.trees.append(tree)
-            for one in kept["processes"]:
-                self._revive(tree, one)
+        for kept in picture["trees"]:
+            self._revive_tree(kept)
+
+    def _revive_tree(self, kept: dict[str, Any]) -> None:
+        folder = self._leftovers / f"{os.getpid()}-{next(_NUMBERS)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        tree = Tree(str(kept["attempt"]), Owner(str(kept["owner"])), SpoolWriter(str(folder)))
+        self.trees.append(tree)
+        for one in kept["processes"]:
+            self._revive(tree, one)
+
+    def leave(self, owner: str, attempt: str, vram: int) -> None:
+        """A server that was there before: it holds accelerator memory and does nothing."""
+        self._pid += 1
+        self._changes += 1
+        process = {"pid": self._pid, "argv": ["sglang::scheduler_TP0"], "vram": vram, "port": None}
+        self._revive_tree({"attempt": attempt, "owner": owner, "processes": [process]})
 
     def _revive(self, tree: Tree, kept: dict[str, Any]) -> None:
         context = Context(tuple(kept["argv"]), {}, self.folder, self, int(kept["pid"]))

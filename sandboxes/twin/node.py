@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from day0.runs.errors import NodeLost
+from day0.runs.errors import Infrastructure, NodeLost
 from day0.runs.values import sha256
 from day0.sandboxes.scripted import ScriptedNode, ScriptedSandbox
 from day0.sandboxes.simulated.machine import KILLED, Tree
 from day0.sandboxes.simulated.steps import Program
 from day0.sandboxes.spec import CancelToken, SandboxSpec, Sweep
-from day0.sandboxes.twin.machine import Owner, TwinMachine, gone, lives, new_owner
+from day0.sandboxes.twin.images import TwinImages
+from day0.sandboxes.twin.machine import DEAD, STRANGER, Owner, TwinMachine, gone, lives, new_owner
 from day0.sandboxes.twin.programs import host, launch, load, tuner
 from day0.sandboxes.twin.site import Site
 from day0.sandboxes.twin.workspace import WorkspaceSandbox, grep
@@ -57,6 +58,7 @@ class TwinNode(ScriptedNode):
     """
 
     sandboxes = WorkspaceSandbox
+    images: TwinImages
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class TwinNode(ScriptedNode):
         self.site = Site(world, TwinMachine(folder))
         if fresh:
             self._begin(root.absolute(), world)
-        dies = world.node.dies_at_s
+        dies = _end(world, name)
 
         def check() -> bool:
             if dies is not None and self.site.machine.kernel.now >= dies:
@@ -92,9 +94,16 @@ class TwinNode(ScriptedNode):
             environments=(*environments(world), *installed),
         )
 
+        self.images = TwinImages(world, self.clock, folder / "images.json")
+
     def _begin(self, root: Path, world: World) -> None:
         """What the world says was there before day0."""
-        self.site.machine.leaked = int(world.node.leaked_gib * 2**30) * world.node.gpus
+        node, machine = world.node, self.site.machine
+        machine.leaked = int(node.leaked_gib * 2**30) * node.gpus
+        for owner, attempt, gib in ((DEAD, "r0.1", node.left_gib), (STRANGER, "", node.stranger_gib)):
+            if gib:
+                machine.leave(owner, attempt, int(gib * 2**30) * node.gpus)
+        machine.save()
         if world.node.stale_lock:
             folder = root / "caches" / "jit"
             folder.mkdir(parents=True, exist_ok=True)
@@ -124,6 +133,8 @@ class TwinNode(ScriptedNode):
         try:
             with super()._opened(spec) as sandbox:
                 build = next((b for b in self.site.world.builds if b.name == spec.environment), None)
+                if build is not None and not self.images.there(build):
+                    raise Infrastructure(f"the image {build.name} is not on this node: it has to be pulled first")
                 if build is not None:
                     self.site.unpack(build, Path(sandbox.root))
                 self.site.machine.save()
@@ -143,3 +154,8 @@ class TwinNode(ScriptedNode):
         for name in ("records", "sandboxes", "leftovers"):
             for left in (self.root / name).iterdir():
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _end(world: World, name: str) -> float | None:
+    """When a node dies: of several, only the first does."""
+    return world.node.dies_at_s if world.node.count == 1 or name.endswith("-0") else None
