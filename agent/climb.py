@@ -18,7 +18,7 @@ from day0.runs.facts import ArtifactKept, Fact, FailureClass, Rung, RungStarted,
 from day0.runs.schema import Attempt
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
-from day0.tools import canary, judge
+from day0.tools import canary, image, judge
 from day0.tools.canary import Checked, Reference
 from day0.tools.knee import start_rate
 from pydantic import TypeAdapter
@@ -41,6 +41,7 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
     rung = Rung.PREPARE
     try:
         yield RungStarted(rung=rung)
+        image.ready(node, inputs.environments.folder(attempt.candidate.build))
         verify(inputs, attempt.candidate)
         prove(node, inputs, attempt.candidate, attempt.id, attempt.epoch)
         if rung not in passed:

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 from day0.sandboxes.base import Node
 
+PARTS = frozenset({"clock", "images"})
+"""attributes that are themselves ports of the node"""
 WRAPPED = frozenset({"open", "spawn", "http"})
 """methods whose result is itself a part of the node"""
 
@@ -54,7 +56,7 @@ class _Metered:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
-        if name == "clock":
+        if name in PARTS:
             return _Metered(value, self._meter)
         if not callable(value):
             return value

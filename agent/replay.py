@@ -13,6 +13,7 @@ from day0.runs.errors import CandidateFailed
 from day0.runs.facts import FailureClass, FigureChecked, Rung, RungStarted, Verdict
 from day0.runs.recipe import Figure, Recipe
 from day0.sandboxes.base import Node
+from day0.tools import image
 
 MODEL, PORT, HOST = "{model}", "{port}", "{host}"
 
@@ -33,6 +34,7 @@ def replay(node: Node, *, recipe: Recipe, inputs: ClimbInputs, name: Replayed) -
     """
     yield RungStarted(rung=Rung.REPLAY)
     candidate, inputs = recipe.candidate(), carrying(recipe, inputs)
+    image.ready(node, inputs.environments.folder(candidate.build))
     verify(inputs, candidate)
     lease = Lease(node, name.attempt, name.epoch, candidate, inputs, name.boot, repeat=98, clean=True)
     rate, workload = proven_rate(recipe), recipe.workload

@@ -285,4 +285,5 @@ def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
 
 def current_view(parts: Parts, run: Run) -> RunView:
     """The policy's view of a run, as the ledger has it now."""
-    return view.view(parts.ledger, run, build=parts.environments.engine_build, node=parts.node)
+    at = parts.environments
+    return view.view(parts.ledger, run, build=at.engine_build, node=parts.node, images=at.images)

@@ -37,16 +37,17 @@ def world_of(target: Target) -> World:
 
 
 def environments(world: World) -> Environments:
-    """The builds of the world, the first one in use, and the load generator of the twin."""
+    """The builds of the world, the first one that its registry has in use, and the load generator of the twin."""
     digests = twin_node.environments(world)
-    engine, harness = world.builds[0].name, twin_node.HARNESS
+    builds = [b.name for b in world.builds if b.name in world.tags] or [world.builds[0].name]
+    engine, harness = builds[0], twin_node.HARNESS
     return Environments(
         engine,
         digests[engine],
         harness,
         digests[harness],
         digest=digests.__getitem__,
-        images={digests[build.name]: build.name for build in world.builds[1:]},
+        images={digests[name]: name for name in builds[1:]},
         patchable=True,
     )
 

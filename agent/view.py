@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from day0.agent import story
 from day0.agent.policy.base import Answer, RunView
 from day0.agent.seeing import noise, search_left_s, tried
@@ -10,10 +12,13 @@ from day0.runs.ledger import Ledger
 from day0.runs.schema import AttemptStatus, Run
 
 KEPT = AttemptStatus.KEPT
+NO_IMAGES: Mapping[str, str] = {}
 
 
-def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
-    """The frozen view of a run. Raises `Infrastructure` before its survey is in the ledger."""
+def view(
+    ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str, str] = NO_IMAGES
+) -> RunView:
+    """The frozen view of a run; `images` are further engine images by digest. Raises `Infrastructure` before its survey is in the ledger."""
     attempts = ledger.attempts(run.id)
     engine, model = ledger.facts_engine(build), ledger.facts_model(run.request.model, run.request.revision)
     facts = ledger.facts_node(node)
@@ -38,4 +43,5 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str) -> RunView:
         boots=boots,
         patches=patches,
         tables=tables,
+        images=dict(images),
     )

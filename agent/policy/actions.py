@@ -16,6 +16,7 @@ class TryCandidate(Frozen):
     parent: str = Field(description="ID of the attempt whose candidate is changed")
     flags: Map[FlagValue | None] = Field(default_factory=dict, description="without leading dashes")
     env: Map[str | None] = Field(default_factory=dict)
+    image: str = Field(default="", description="engine image (its digest) in place of the parent's")
     codemods: tuple[str, ...] = Field(default=(), max_length=4, description="shipped source repairs to apply, by name")
     diff: str = Field(default="", max_length=60_000, description="a unified diff to engine source, in git's format")
     tune: bool = Field(default=False, description="tune the kernels that this layout runs untuned, first")

@@ -51,6 +51,7 @@ class RunView(Frozen):
 
     patches: Map[Patch] = Field(default_factory=dict, description="digest -> patch made in this run")
     tables: Map[Table] = Field(default_factory=dict, description="digest -> table of tuned kernels made in this run")
+    images: Map[str] = Field(default_factory=dict, description="digest -> name of further engine images of these nodes")
 
     def attempt(self, attempt_id: str) -> Attempt | None:
         """The attempt of that ID."""
