@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from day0.agent import limits
 from day0.agent.settings import Settings
 from day0.runs.errors import UserError
 from day0.runs.schema import RunRequest
@@ -37,10 +37,7 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
     from day0.runs import documents
 
     hours = settings.budget_hours if asked.budget_hours is None else asked.budget_hours
-    if not (math.isfinite(hours) and hours > 0):
-        raise UserError(f"a budget of {hours:g} node-hours allows nothing: give --budget-hours above 0")
-    if asked.max_attempts is not None and asked.max_attempts < 1:
-        raise UserError(f"--max-attempts {asked.max_attempts} allows no candidate: give 1 or more")
+    limits.check(hours, asked.max_attempts)
     policy = asked.policy or settings.policy
     if policy not in POLICIES:
         raise UserError(f"policy `{policy}` is unknown: choose one of {', '.join(POLICIES)}")

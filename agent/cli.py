@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -22,6 +23,7 @@ cli_run.add_to(app)
 cli_look.add_to(app)
 cli_engine.add_to(app)
 cli_forecast.add_to(app)
+OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE}
 
 
 def main() -> None:
@@ -29,17 +31,40 @@ def main() -> None:
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     try:
         _text_only(sys.argv[1:])
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # a full disk shows here and not when nobody can tell of it any more
     except Day0Error as error:
         typer.echo(f"day0: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:  # nobody foresaw it: one sentence for the user, the rest into a file
         from day0.agent.settings import redacted
 
+        if lost := _lost_output(error):
+            typer.echo(f"day0: the output can't be written: {lost}", err=True)
+            sys.exit(3)
         where = _keep_traceback()
         said = " ".join(redacted(str(error)).split())
         typer.echo(f"day0: unexpected {type(error).__name__}: {said}; the traceback is in {where}", err=True)
         sys.exit(3)
+
+
+def _lost_output(error: Exception) -> str:
+    """Why standard output takes nothing any more; "" where that is not what failed. What is unwritten is dropped."""
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in OUTPUT_ERRORS:
+        return ""
+    try:
+        os.write(sys.stdout.fileno(), b"\n")  # a flush proves nothing where output is not buffered
+    except ValueError:  # it has no descriptor, or is closed
+        return error.strerror or str(error)
+    except OSError as again:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # or the interpreter would fail once more when it ends
+        os.close(nowhere)
+        return again.strerror or str(again)
+    return ""
 
 
 def _text_only(given: list[str]) -> None:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import typer
-from day0.agent import compose
+from day0.agent import compose, limits
 from day0.agent.asking import Asked, request
 from day0.agent.controller import Controller
 from day0.agent.live import Screen
@@ -17,7 +17,7 @@ from day0.agent.sources import opened
 from day0.runs.errors import UserError
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock, request_cancel
-from day0.runs.schema import RUN_FINISHED, Run, RunStatus
+from day0.runs.schema import RUN_FINISHED, Run, RunStatus, Submitted
 
 __all__ = ["Asked", "cancel", "resume", "run", "submit"]
 
@@ -34,42 +34,55 @@ def run(asked: Asked, *, again: bool, as_json: bool) -> int:
         from day0.agent import crashpoints
 
         crashpoints.reached("submitted")
+        without = _without(asked, found)
         if found.finished:
             typer.echo(
                 f"run {found.run.id} already answers this ({found.run.status}); --again starts a new one", err=True
             )
-            return _end(ledger, found.run, as_json)
+            return _end(ledger, found.run, as_json, without)
         if found.joined:
             typer.echo(f"the same request is active as run {found.run.id}: joined it", err=True)
-        return _work(settings, ledger, found.run, as_json)
+        return _work(settings, ledger, found.run, as_json, without)
 
 
 def submit(asked: Asked, *, again: bool, as_json: bool) -> None:
     """Queues and returns."""
     with opened() as (settings, ledger):
         found = ledger.submit(request(asked, settings), again=again)
+    without = _without(asked, found)
     if as_json:
-        typer.echo(json.dumps({"run": found.run.id, "joined": found.joined, "finished": found.finished}))
+        told = {"run": found.run.id, "joined": found.joined, "finished": found.finished, "ignored": without}
+        typer.echo(json.dumps(told))
     elif found.finished:
         typer.echo(f"{found.run.id} already answers this ({found.run.status}); --again starts a new one")
     else:
         typer.echo(f"{found.run.id}{' (joined)' if found.joined else ''}: `day0 resume {found.run.id}` works on it")
 
 
+def _without(asked: Asked, found: Submitted) -> dict[str, dict[str, float]]:
+    """The limits that were given and don't count, told on stderr: a run that was there already keeps its own."""
+    if not (found.joined or found.finished):
+        return {}
+    without = limits.ignored(found.run, asked.budget_hours, asked.max_attempts)
+    if without:
+        typer.echo(limits.words(found.run, without), err=True)
+    return without
+
+
 def resume(
     run_id: str, *, budget_hours: float | None, max_attempts: int | None, as_json: bool, finished: bool = False
 ) -> int:
     """Goes on with a run. `finished` (retry) is needed to search on in one that is done."""
-    if budget_hours is not None and not 0 < budget_hours < float("inf"):
-        raise UserError(f"a budget of {budget_hours:g} node-hours allows nothing: give --budget-hours above 0")
-    if max_attempts is not None and max_attempts < 1:
-        raise UserError(f"--max-attempts {max_attempts} allows no candidate: give 1 or more")
+    limits.check(budget_hours, max_attempts)
     with opened() as (settings, ledger):
         known = ledger.run(run_id)
-        limits = budget_hours is not None or max_attempts is not None
-        if known.status in (RunStatus.DONE, RunStatus.NO_WINNER) and not (finished or limits):
+        more = budget_hours is not None or max_attempts is not None
+        if finished and known.status not in RUN_FINISHED:
+            works = "works on it" if known.status == RunStatus.QUEUED else "follows it, or goes on with it"
+            raise UserError(f"run {run_id} is {known.status} already: `day0 resume {run_id}` {works}")
+        if known.status in (RunStatus.DONE, RunStatus.NO_WINNER) and not (finished or more):
             raise UserError(f"run {run_id} is {known.status}; `day0 retry {run_id}` searches on, keeping what is done")
-        if known.status in RUN_FINISHED or limits:
+        if known.status in RUN_FINISHED or more:
             known = ledger.resume(run_id, budget_hours=budget_hours, max_attempts=max_attempts)
         return _work(settings, ledger, known, as_json)
 
@@ -83,20 +96,22 @@ def cancel(run_id: str) -> None:
             typer.echo(f"{run_id} had ended already ({ledger.run(run_id).status})")
 
 
-def _work(settings: Settings, ledger: Ledger, known: Run, as_json: bool) -> int:
+def _work(
+    settings: Settings, ledger: Ledger, known: Run, as_json: bool, without: dict[str, dict[str, float]] | None = None
+) -> int:
     """Works on the run here as soon as this process may, until then shows what the one that works tells."""
     lock = ControllerLock(settings.database)
     while not lock.acquire():
         typer.echo("another process is this database's controller: following its events", err=True)
         known = _follow(ledger, known, lock)
         if known.status in RUN_FINISHED:
-            return _end(ledger, known, as_json)
+            return _end(ledger, known, as_json, without)
     try:
         with Screen(ledger, known, quiet=as_json) as screen:
             known = Controller(settings, ledger, lock, screen.heard).work(known.id)
     finally:
         lock.release()
-    return _end(ledger, known, as_json)
+    return _end(ledger, known, as_json, without)
 
 
 def _follow(ledger: Ledger, known: Run, lock: ControllerLock) -> Run:
@@ -116,7 +131,7 @@ def _follow(ledger: Ledger, known: Run, lock: ControllerLock) -> Run:
             time.sleep(FOLLOW_S)
 
 
-def _end(ledger: Ledger, known: Run, as_json: bool) -> int:
+def _end(ledger: Ledger, known: Run, as_json: bool, without: dict[str, dict[str, float]] | None = None) -> int:
     """The last word: what was found, and the recipes beside the user."""
     from day0.agent import looking
 
@@ -130,7 +145,8 @@ def _end(ledger: Ledger, known: Run, as_json: bool) -> int:
             continue
         files.append(path)
     if as_json:
-        sys.stdout.write(json.dumps(looking.summary(ledger, known.id) | {"recipes": [str(f) for f in files]}) + "\n")
+        told = looking.summary(ledger, known.id) | {"recipes": [str(f) for f in files], "ignored": without or {}}
+        sys.stdout.write(json.dumps(told) + "\n")
     else:
         looking.end(ledger, known.id, files)
     return EXIT.get(known.status, 3)

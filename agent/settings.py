@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from day0.runs.errors import UserError
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 
@@ -34,6 +35,22 @@ class Settings(BaseSettings):
     target: str = "cpu"
     policy: str = "auto"
     budget_hours: float = Field(default=24.0, gt=0)
+
+    @field_validator("llm_base_url")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        """An http(s) address with a host; empty = none. The value is not repeated: it may hold a password."""
+        value = (value or "").strip()
+        if not value:
+            return None
+        try:
+            parts = urlsplit(value)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            sound = False
+        if not sound or any(c.isspace() for c in value):
+            raise ValueError("it must be an http:// or https:// address with a host, such as https://host/v1")
+        return value
 
     @classmethod
     def settings_customise_sources(
@@ -70,9 +87,8 @@ def load(**flags: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise UserError(
-            f"setting `{key}` is wrong: {first['msg']}; look in {home_folder() / 'config.toml'} and at DAY0_* variables"
-        ) from None
+        why, file = first["msg"].removeprefix("Value error, "), home_folder() / "config.toml"
+        raise UserError(f"setting `{key}` is wrong: {why}; look in {file} and at DAY0_* variables") from None
     except ValueError as error:  # the TOML itself
         raise UserError(f"{home_folder() / 'config.toml'} can't be read: {error}") from None
 
@@ -84,5 +100,5 @@ def redacted(text: str) -> str:
     try:
         secrets = load().secrets
     except UserError:
-        secrets = ()
+        secrets = tuple(filter(None, (os.environ.get(f"DAY0_{name}") for name in ("LLM_API_KEY", "DATABASE_URL"))))
     return Redactor(secrets)(text)

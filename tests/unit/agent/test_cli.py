@@ -1,12 +1,17 @@
 """What a user types wrong is one sentence and exit code 2, never a traceback; what nobody foresaw is exit code 3."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from day0.agent.settings import load
+from day0.runs.ledger import Ledger
+from day0.runs.schema import RunStatus
 
 Day0 = Callable[..., tuple[int, str, str]]
 
@@ -58,9 +63,26 @@ def test_a_workload_longer_than_the_model(day0: Day0, model: Path) -> None:
     assert "context" in sentence(wrong(day0, "run", str(model), "--workload", "agentic-20k1k"))
 
 
-@pytest.mark.parametrize("hours", ["-1", "0", "nan", "inf"])
+@pytest.mark.parametrize("hours", ["-1", "0", "nan", "inf", "1e-300", "0.016"])
 def test_a_budget_that_allows_nothing(day0: Day0, model: Path, hours: str) -> None:
     assert "budget" in sentence(wrong(day0, "run", str(model), "--budget-hours", hours))
+    assert "budget" in sentence(wrong(day0, "resume", "r0", "--budget-hours", hours))
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "http://", "ftp://me:pw@host/v1", "https://me:pw@h:99999/v1", "http://a b/v1"]
+)
+def test_an_llm_address_that_is_none(day0: Day0, model: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("DAY0_LLM_BASE_URL", url)
+    monkeypatch.setenv("DAY0_LLM_MODEL", "m")
+    said = sentence(wrong(day0, "run", str(model)))
+    assert "llm_base_url" in said and "https://host/v1" in said
+    assert "pw@" not in said
+
+
+def test_an_empty_llm_address_is_none(day0: Day0, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAY0_LLM_BASE_URL", " ")
+    assert "needs DAY0_LLM_BASE_URL" in sentence(wrong(day0, "run", str(model), "--policy", "llm"))
 
 
 def test_an_unknown_target_names_those_there_are(day0: Day0, model: Path) -> None:
@@ -103,6 +125,29 @@ def test_s07_the_same_request_joins(day0: Day0, model: Path) -> None:
     assert [r["run"] for r in rows] == [first["run"]]
     assert rows[0]["status"] == "queued"
     assert "no winner" not in day0("show", first["run"])[1], "it has not begun"
+
+
+def test_limits_that_a_joined_run_does_not_take_are_told_with_the_way_to_set_them(day0: Day0, model: Path) -> None:
+    first = json.loads(day0("submit", str(model), "--json", "--budget-hours", "2")[1])
+    assert first["ignored"] == {}
+    code, out, err = day0("submit", str(model), "--json", "--budget-hours", "3", "--max-attempts", "5")
+    told = json.loads(out)
+    assert (code, told["run"], told["joined"]) == (0, first["run"], True)
+    assert told["ignored"]["budget_hours"] == {"asked": 3.0, "kept": 2.0}
+    assert told["ignored"]["max_attempts"]["asked"] == 5
+    assert f"`day0 resume {first['run']} --budget-hours 3 --max-attempts 5`" in err
+    assert len(err.strip().splitlines()) == 1
+    assert json.loads(day0("submit", str(model), "--json", "--budget-hours", "2")[1])["ignored"] == {}
+    assert day0("submit", str(model), "--json")[2] == ""
+
+
+def test_a_retry_of_what_has_not_ended_says_so(day0: Day0, model: Path) -> None:
+    run = json.loads(day0("submit", str(model), "--json")[1])["run"]
+    said = sentence(wrong(day0, "retry", run))
+    assert "queued already" in said and f"day0 resume {run}" in said
+    with closing(Ledger.open(load().database)) as ledger, ledger.write(run) as writer:
+        writer.move_run(RunStatus.RUNNING)
+    assert "running already" in sentence(wrong(day0, "retry", run))
 
 
 def test_cancel_of_a_queued_run(day0: Day0, model: Path) -> None:
@@ -261,3 +306,26 @@ def test_the_reference_has_every_command() -> None:
 
     text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
     assert [n for n in typer.main.get_command(app).commands if f"## `day0 {n}`" not in text] == []
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize("argv", [("queue",), ("queue", "--json"), ("--help",)])
+def test_output_that_nobody_can_take_is_one_sentence(home: Path, argv: tuple[str, ...], unbuffered: bool) -> None:
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    if unbuffered:
+        env["PYTHONUNBUFFERED"] = "1"
+    day0 = str(Path(sys.executable).parent / "day0")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([day0, *argv], stdout=full, stderr=subprocess.PIPE, text=True, env=env, check=False)
+    assert done.returncode == 3
+    assert "can't be written: No space left" in sentence(done.stderr.strip())
+    assert not (home / "logs").exists()
+
+
+def test_a_reader_that_went_away_is_no_failure_to_tell_of(home: Path) -> None:
+    day0 = str(Path(sys.executable).parent / "day0")
+    with subprocess.Popen([day0, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert "Traceback" not in said and "unexpected" not in said and "Exception" not in said
