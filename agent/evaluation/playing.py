@@ -1,0 +1,185 @@
+"""From the names of a world, a policy and a seed to a score. What a worker process runs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from day0.agent.evaluation.arena import Arena
+from day0.agent.evaluation.confirming import Winner, winner
+from day0.agent.evaluation.scoring import SOLVED, Judge, Score
+from day0.agent.policy import decide
+from day0.agent.policy.base import Policy
+from day0.agent.settings import Settings
+from day0.runs import documents
+from day0.runs.candidate import Candidate
+from day0.runs.errors import Day0Error, UserError
+from day0.runs.patches import Patch, Table
+from day0.runs.schema import AttemptStatus, RunRequest
+from day0.runs.values import Frozen
+from day0.runs.workload import MeasureRules, Workload
+from day0.sandboxes.twin import sample
+from day0.sandboxes.twin.world import World, world
+from day0.tools.engines.sglang import Sglang
+from pydantic import Field
+
+TARGET = "mi355x-twin"
+POLICIES = ("playbook", "tpe", "random", "default", "llm")
+SAMPLED = "sample:"
+CONTROL_HOURS = 10_000.0
+"""Controls are limited by their number of attempts alone."""
+
+
+class Job(Frozen):
+    """One policy on one world with one seed. `world` is a shipped name, a file, or `sample:SEED`."""
+
+    world: str
+    policy: str
+    seed: int = 0
+    hours: float = Field(default=24.0, gt=0, description="budget of a run; controls are not limited by it")
+    most: int = Field(default=100, ge=1, description="candidates beyond the baseline")
+    rules: MeasureRules | None = Field(default=None, description="in place of the target's")
+
+    @property
+    def control(self) -> bool:
+        """Whether the policy goes on until its attempts are used up."""
+        return self.policy in {"tpe", "random"}
+
+
+def world_of(job: Job) -> World:
+    """The world that a job names. Raises `UserError`."""
+    if job.world.startswith(SAMPLED):
+        return sample.sample(int(job.world.removeprefix(SAMPLED)))
+    return world(job.world)
+
+
+def workload_of(found: World) -> Workload:
+    """What the world's own story is told under, else the target's workload. Raises `UserError`."""
+    target = documents.target(TARGET)
+    told = [s.workload for s in found.story if s.figure == "output_tok_s"] or [s.workload for s in found.story]
+    return documents.workload(told[0] if told else target.workload)
+
+
+def request_of(job: Job, found: World) -> RunRequest:
+    """The request of a run. Raises `UserError`."""
+    target = documents.target(TARGET)
+    rules = job.rules or target.measure
+    target = target.model_copy(
+        update={"measure": rules, "gpus": found.node.gpus, "world": found.name, "world_digest": found.digest()}
+    )
+    return RunRequest(
+        model=found.model.id,
+        revision=found.model.digest(),
+        target=target,
+        workloads=(workload_of(found),),
+        policy=job.policy,
+        seed=job.seed,
+        budget_hours=CONTROL_HOURS if job.control else job.hours,
+        max_attempts=job.most,
+    )
+
+
+def policy_of(job: Job, settings: Settings) -> Policy:
+    """The policy by its name. Raises `UserError` for an unknown one and for what is not installed or configured."""
+    from day0.agent.policy.controls import Default, Random
+    from day0.agent.policy.playbook import Playbook
+    from day0.agent.policy.tpe import Tpe
+
+    check = Sglang().check
+    match job.policy:
+        case "playbook":
+            return Playbook(check=check)
+        case "tpe":
+            return Tpe(job.seed, check=check)
+        case "random":
+            return Random(job.seed, check=check)
+        case "default":
+            return Default()
+        case "llm":
+            return _llm(settings)
+    raise UserError(f"policy `{job.policy}` is unknown: choose of {', '.join(POLICIES)}")
+
+
+def _llm(settings: Settings) -> Policy:
+    if not (settings.llm_base_url and settings.llm_model):
+        raise UserError("policy `llm` needs DAY0_LLM_BASE_URL and DAY0_LLM_MODEL")
+    from day0.agent.llm import Endpoint, OpenAILLM
+    from day0.agent.policy.llm_policy import LLMPolicy
+    from day0.agent.prompts import load
+    from day0.sandboxes.redact import Redactor
+
+    key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
+    endpoint = Endpoint(settings.llm_base_url, settings.llm_model, key)
+    llm = OpenAILLM(endpoint, keep=lambda _: None)
+    return LLMPolicy(llm, load(), check=Sglang().check, redact=Redactor(settings.secrets))
+
+
+def play(job: Job, settings: Settings) -> Score:
+    """Plays a job. Raises `UserError`; what happens inside the world ends in the score."""
+    found = world_of(job)
+    request = request_of(job, found)
+    judge = Judge(found, request.workloads[0], settings.home / "oracles")
+    policy = policy_of(job, settings)
+    patience = request.max_attempts + 1 if job.control else decide.PATIENCE
+    with tempfile.TemporaryDirectory(prefix="day0-eval-") as folder:
+        arena = Arena(found, request, Path(folder), patience)
+        ended, won, search_s = "", Winner(None, "the search did not end"), 0.0
+        try:
+            arena.survey()
+            ended = arena.search(policy)
+            search_s = arena.node_s
+            won = winner(arena)
+        except UserError:
+            raise
+        except Day0Error as error:
+            ended = f"{ended}; " * bool(ended) + f"{type(error).__name__}: {error}"
+        return score(job, arena, judge, won, ended=ended, search_s=search_s or arena.node_s)
+
+
+def score(job: Job, arena: Arena, judge: Judge, won: Winner, *, ended: str, search_s: float) -> Score:
+    """What came of a played job."""
+    book, found = arena.book, arena.world
+    baseline = book.attempts()[0].candidate if book.attempts() else None
+
+    def rated(candidate: Candidate) -> tuple[float, str]:
+        patches: tuple[Patch, ...] = tuple(book.patches[d] for d in candidate.patches)
+        tables: tuple[Table, ...] = tuple(book.tables[d] for d in candidate.tables)
+        rating = judge.rate(candidate, patches, tables)
+        return judge.share(rating), rating.why
+
+    def changes(candidate: Candidate) -> dict[str, Any]:
+        return {} if baseline is None else {k: now for k, (_, now) in candidate.changed(baseline).items()}
+
+    share, why = rated(won.attempt.candidate) if won.attempt is not None else (0.0, "")
+    trail = [(at, book.attempt(lead).candidate) for at, lead in arena.trail]
+    told = tuple((at / 3600, rated(lead)[0], _words(changes(lead))) for at, lead in trail)
+    refused = sum(1 for answer in book.answers if answer.refused)
+    climbed = [a for a in book.attempts() if a.id != book.baseline and a.status != AttemptStatus.QUEUED]
+    return Score(
+        world=found.name,
+        policy=job.policy,
+        seed=job.seed,
+        workload=arena.request.workloads[0].name,
+        solved=share >= SOLVED,
+        share=share,
+        broken=won.attempt is not None and share <= 0,
+        why_broken=why if won.attempt is not None and share <= 0 else "",
+        winner=changes(won.attempt.candidate) if won.attempt is not None else {},
+        ended=ended,
+        confirmed=won.reason,
+        attempts=len(climbed),
+        refused=refused,
+        hours=arena.node_s / 3600,
+        search_hours=search_s / 3600,
+        budget_hours=search_s / 3600 if job.control else job.hours,
+        hours_to_95=next((at for at, part, _ in told if part >= SOLVED), None),
+        tokens=arena.usage.prompt_tokens + arena.usage.completion_tokens,
+        best=judge.best,
+        flags_solve=judge.flags_solve(),
+        trail=told,
+    )
+
+
+def _words(changes: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in sorted(changes.items()))
