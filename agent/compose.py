@@ -110,15 +110,15 @@ def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ..
     return LocalNode("local", settings.home / "nodes", cancel=cancel, env_allow=env_allow)
 
 
-def pool(settings: Settings, meter: Meter, target: Target) -> LocalPool:
-    """The nodes of a target: this machine's own, or simulated ones.
+def pool(settings: Settings, meter: Meter, target: Target, owner: str) -> LocalPool:
+    """The nodes of a target: this machine's own, or simulated ones, which belong to `owner` (a run) alone.
 
     Raises `Infrastructure` when another process has them, `UserError` for a world that is not here.
     """
     if target.kind == "twin":
         from day0.agent import twin
 
-        return twin.pool(settings, meter, target)
+        return twin.pool(settings, meter, target, owner)
 
     def make(cancel: CancelToken) -> Node:
         return metered(local_node(settings, cancel), meter)

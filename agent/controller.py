@@ -27,7 +27,7 @@ class Interrupted(Cancelled):
     exit_code = 3
 
 
-MakePool = Callable[[Settings, Meter, Target], NodePool]
+MakePool = Callable[[Settings, Meter, Target, str], NodePool]
 MakeParts = Callable[[Run, NodePool, Desk], Parts]
 
 
@@ -51,7 +51,7 @@ class Controller:
         run = self.ledger.run(run_id)
         meter = Meter()
         with as_interrupt(), compose.saver(self.settings) as saver:
-            pool = self.make_pool(self.settings, meter, run.request.target)
+            pool = self.make_pool(self.settings, meter, run.request.target, run_id)
             try:
                 parts = self.make_parts(run, pool, Desk(self.settings, self.ledger, self.lock, self.listener, meter))
                 self._recover(parts, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -95,5 +96,9 @@ def gc(days: float, *, sweep_only: bool) -> None:
             for event in ledger.facts(run.id, "artifact"):
                 if run.finished_at is None or event.attempt in winners:
                     kept.add(str(event.data["stored"]))
+        going = {run.id for run in ledger.runs(limit=100_000) if run.finished_at is None}
+        for left in (settings.home / "twin").glob("*"):
+            if left.name not in going:
+                shutil.rmtree(left, ignore_errors=True)
     gone = compose.artifacts(settings).gc(kept, days * DAY_S)
     say(f"removed {gone.files} artifacts, {gone.bytes / 2**20:.1f} MiB")

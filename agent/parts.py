@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,16 @@ class Environments:
         if found is None:
             raise Infrastructure(f"the engine build {build[:19]} is not here; the environment is {self.engine}")
         return found
+
+    def on(self, build: str) -> Environments:
+        """The same with another of its builds in use. Raises `Infrastructure`."""
+        others = {**self.images, self.engine_build: self.engine}
+        return replace(
+            self,
+            engine=self.folder(build),
+            engine_build=build,
+            images={k: v for k, v in others.items() if k != build},
+        )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from contextlib import closing
 from functools import partial
@@ -33,17 +35,19 @@ def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
     """0 when every figure is within its range, 1 when one is not or the server fails."""
     recipe, settings = load(file, "recipe", Recipe), settings_.load()
     at = compose.environments_of(recipe.target, settings)
-    if at.engine_build != recipe.engine.build:
+    if recipe.engine.build not in {at.engine_build, *at.images}:
         raise UserError(
             f"{file} needs the engine build {recipe.engine.build[:19]} ({recipe.engine.name} {recipe.engine.version}); "
             f"installed is {at.engine_build[:19]}: another build is another result"
         )
+    at = at.on(recipe.engine.build)
     if recipe.target.kind == "twin" and model is None:
         from day0.agent import twin
 
         model = twin.model(settings, twin.world_of(recipe.target))
     folder = model_folder(recipe, model, settings)
-    pool = compose.pool(settings, Meter(), recipe.target)
+    owner = f"replay-{os.getpid()}"
+    pool = compose.pool(settings, Meter(), recipe.target, owner)
     try:
         with as_interrupt():
             facts = _measure(pool, recipe, folder, at, settings)
@@ -51,6 +55,7 @@ def replay(file: Path, model: Path | None, *, as_json: bool) -> int:
         raise Infrastructure("stopped; nothing is left running, and the same command begins anew") from None
     finally:
         pool.close()
+        shutil.rmtree(settings.home / "twin" / owner, ignore_errors=True)
     figures = [f for f in facts if isinstance(f, FigureChecked)]
     verdict = next((f for f in facts if isinstance(f, Verdict)), None)
     ok = verdict is not None and verdict.passed

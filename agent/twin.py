@@ -58,18 +58,34 @@ def model(settings: Settings, world: World) -> Path:
 
 
 def pool(
-    settings: Settings, meter: Meter, target: Target | None = None, *, world: World | None = None, count: int = 1
+    settings: Settings,
+    meter: Meter,
+    target: Target | None = None,
+    owner: str = "",
+    *,
+    world: World | None = None,
+    count: int = 1,
 ) -> LocalPool:
-    """Simulated nodes `twin-0` ..., each a folder under day0's home with a clock of its own. Raises `UserError`."""
+    """Simulated nodes `twin-0` ..., each a folder under day0's home with a clock of its own. Raises `UserError`.
+
+    They are the owner's alone: a new run begins on new machines, with empty caches, whatever ran before it, so that the
+    same seed gives the same result; a resumed one finds its own again.
+    """
     if world is None:
         assert target is not None
         world = world_of(target)
     names = [f"twin-{n}" for n in range(count)]
-    return LocalPool({name: partial(_node, settings, meter, world, name) for name in names}, shared=False)
+    root = folder(settings, owner)
+    return LocalPool({name: partial(_node, root, meter, world, name) for name in names}, shared=False)
 
 
-def _node(settings: Settings, meter: Meter, world: World, name: str, cancel: CancelToken) -> Node:
-    return metered(twin_node.TwinNode(name, settings.home / "twin", world, cancel=cancel), meter)
+def folder(settings: Settings, owner: str) -> Path:
+    """Where the simulated machines of a run lie."""
+    return settings.home / "twin" / owner
+
+
+def _node(root: Path, meter: Meter, world: World, name: str, cancel: CancelToken) -> Node:
+    return metered(twin_node.TwinNode(name, root, world, cancel=cancel), meter)
 
 
 def parts(run: Run, nodes: NodePool, desk: Desk, *, world: World | None = None) -> Parts:
