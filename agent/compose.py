@@ -129,7 +129,10 @@ def pool(settings: Settings, meter: Meter, target: Target, owner: str) -> LocalP
 def policy(
     run: Run, settings: Settings, adapter: Engine, batch: int, keep: Callable[[dict[str, Any]], None]
 ) -> tuple[Policy, str]:
-    """The policy that was asked for, and why another one decides (empty: the asked one does)."""
+    """The policy that was asked for, and why another one decides (empty: the asked one does).
+
+    Raises `UserError` where it needs an extra that is not installed.
+    """
     from day0.agent.policy.controls import Default, Random
     from day0.agent.policy.playbook import Playbook
 
@@ -138,6 +141,10 @@ def policy(
         return Default(), ""
     if name == "random":
         return Random(run.request.seed, batch=batch, check=check), ""
+    if name == "tpe":
+        from day0.agent.policy.tpe import Tpe
+
+        return Tpe(run.request.seed, batch=batch, check=check), ""
     if name == "playbook":
         return Playbook(batch=batch, check=check), ""
     if settings.llm_base_url and settings.llm_model:
