@@ -16,10 +16,10 @@ from day0.runs.patches import Patch, Table
 from day0.runs.values import sha256
 from day0.sandboxes.base import Sandbox
 from day0.tools import codemods, patch_git, patch_rules
-from day0.tools.codemods.base import Files, Source
+from day0.tools.codemods.base import Files, Over, Source
 from day0.tools.workspace import WORKSPACE, source_of
 
-__all__ = ["WORKSPACE", "Files", "Source", "applied", "dress", "from_diff", "made", "source_of"]
+__all__ = ["WORKSPACE", "Files", "Over", "Source", "applied", "dress", "from_diff", "made", "source_of"]
 
 
 def made(
@@ -115,22 +115,24 @@ def applied(patches: Sequence[Patch], source: Source) -> dict[str, str]:
 
 
 def _next(patch: Patch, source: Source, now: Mapping[str, str]) -> dict[str, str]:
-    """One more patch. On a file that an earlier one changed its hunks may have moved; else all must be as it was."""
+    """One more patch. In a file that an earlier one changed its hunks may have moved; else all must be as it was."""
     touched = patch_rules.read(patch.diff)
     files: list[tuple[str, str]] = []
+    moved: set[str] = set()
     for file in touched:
-        text = now.get(file.path, source(file.path))
+        text = now[file.path] if file.path in now else source(file.path)
         if file.new != (text is None):
             raise Refused(f"{file.path} is {'there already' if file.new else 'not in this build'}")
         if text is not None:
-            if file.path not in now and sha256(text) != patch.before.get(file.path):
-                raise Refused(f"{file.path} is not the text that the patch was made for (build {patch.build})")
             files.append((file.path, text))
-    again = any(path in now for path, _ in files)
-    after = dict(_applied(patch.diff, tuple(files), moved=again))
+            if sha256(text) != patch.before.get(file.path):
+                if file.path not in now:
+                    raise Refused(f"{file.path} is not the text that the patch was made for (build {patch.build})")
+                moved.add(file.path)
+    after = dict(_applied(patch.diff, tuple(files), moved=bool(moved)))
     _only(after, {file.path for file in touched})
     for path, text in after.items():
-        if path not in now and sha256(text) != patch.after.get(path):
+        if path not in moved and sha256(text) != patch.after.get(path):
             raise Refused(f"{path} comes out different from when the patch was made")
         _whole(path, text)
     return after

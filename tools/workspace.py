@@ -20,7 +20,7 @@ class SandboxSource:
         self._sandbox = sandbox
         self._texts: dict[str, str | None] = {}
 
-    def __call__(self, path: str) -> str | None:
+    def __call__(self, path: str, /) -> str | None:
         """The text of a file; None: absent, no text, larger than 4 MiB, or a sandbox without engine source."""
         if path not in self._texts:
             self._texts[path] = self._read(path)

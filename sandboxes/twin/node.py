@@ -43,6 +43,7 @@ def programs(site: Site) -> dict[str, Program]:
         f"python /sgl-workspace/aiter/{tuner.SCRIPT}": tuner.tune,
         f"python3 /sgl-workspace/aiter/{tuner.SCRIPT}": tuner.tune,
         "grep": grep,
+        "python clear_locks.py": tuner.clear_locks,
         **host.HOST,
     }
     smi = site.world.node.amd_smi

@@ -13,15 +13,16 @@ from day0.sandboxes.simulated.machine import Context
 from day0.sandboxes.simulated.steps import Exit, Out, Step, Wait
 from day0.sandboxes.twin.site import FILE_BYTES, WORKSPACE, Site
 
-ROOT = f"/{WORKSPACE}/"
+ROOT = f"/{WORKSPACE}"
 GREP_S = 0.4
 Steps = Generator[Step, object, None]
 
 
 def placed(folder: str | Path, path: str) -> str:
     """A path as processes in `folder` mean it: the image's workspace lies in the sandbox' own folder."""
-    below = path.removeprefix(ROOT)
-    return path if below == path and path != ROOT.rstrip("/") else str(Path(folder, WORKSPACE, below.lstrip("/")))
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        return path
+    return str(Path(folder, WORKSPACE, path.removeprefix(ROOT).lstrip("/")))
 
 
 class WorkspaceSandbox(ScriptedSandbox):

@@ -16,7 +16,7 @@ from typing import Any
 
 from day0.runs.errors import Refused
 from day0.tools.codemods import nextn_tables
-from day0.tools.codemods.base import Change, Codemod, Source
+from day0.tools.codemods.base import Change, Codemod, Source, holding
 from day0.tools.codemods.draft_names import Draft, draft_of
 
 LISTED = (
@@ -56,7 +56,7 @@ def change(source: Source, config: Mapping[str, Any], evidence: str) -> Change:
 
 
 def _files(source: Source) -> list[str]:
-    found = {path for text in TELLING for path in source.holding(text, "*.py")}
+    found = {path for text in TELLING for path in holding(source, text, "*.py")}
     found |= {path for path in LISTED if source(path) is not None}
     return sorted(found)[:MAX_FILES]
 
@@ -64,7 +64,7 @@ def _files(source: Source) -> list[str]:
 def _shared(source: Source, path: str, found: list[nextn_tables.Table]) -> bool:
     """Whether another file may read a table of this one: then it has to stay where it is."""
     names = {table.name for table in found if table.kind == "forward"}
-    return any(other != path for name in sorted(names) for other in source.holding(name, "*.py"))
+    return any(other != path for name in sorted(names) for other in holding(source, name, "*.py"))
 
 
 def _mended(text: str, path: str, draft: Draft, *, shared: bool) -> str:

@@ -13,7 +13,7 @@ from io import StringIO
 from typing import Any
 
 from day0.runs.errors import Refused
-from day0.tools.codemods.base import Change, Codemod, Source
+from day0.tools.codemods.base import Change, Codemod, Source, holding
 
 HIP = {
     "cuda.h": "hip/hip_runtime.h",
@@ -72,11 +72,11 @@ def change(source: Source, config: Mapping[str, Any], evidence: str) -> Change:
 
 def _files(source: Source, evidence: str) -> list[str]:
     """Where to look: named by the compiler's message, else listed, else whatever includes CUDA's runtime."""
-    named = {path for name in _NAMED.findall(evidence) for path in source.holding("include", name)}
+    named = {path for name in _NAMED.findall(evidence) for path in holding(source, "include", name)}
     listed = [path for path in KERNELS if source(path) is not None]
     found: list[str] = sorted(named) or listed
     if not found:
-        every = {p for names in ("*.cuh", "*.cu", "*.h") for p in source.holding("cuda_runtime.h", names)}
+        every = {p for names in ("*.cuh", "*.cu", "*.h") for p in holding(source, "cuda_runtime.h", names)}
         found = sorted(every) if len(every) <= MAX_FILES else []
     for path in found:  # grows while it is walked
         folder = path.rpartition("/")[0]

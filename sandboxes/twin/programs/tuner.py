@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from math import inf
 from pathlib import Path
 from typing import NoReturn
 
@@ -65,12 +66,31 @@ def tune(site: Site, ctx: Context) -> Steps:
         return
     whole = site.world.tuned.tune_s if site.world.tuned else 60.0
     yield Wait(10.0, cpu=1.0)
+    if lock := next(locks(ctx), None):
+        yield Out(f"[aiter] waiting for baton release at {lock}\n".encode())
+        yield Wait(inf)
     lines = [TUNED_HEADER]
     for number, row in enumerate(rows, 1):
         yield Wait(whole / len(TOKENS), cpu=1.0)
         yield Out(f"[aiter] tuned {number}/{len(rows)}: token={row['token']} inter_dim={row['inter_dim']}\n".encode())
         lines.append(_tuned(site, row))
         target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def locks(ctx: Context) -> Iterator[Path]:
+    """Locks of compilers in the caches that a process sees."""
+    for name, value in sorted(ctx.env.items()):
+        if name.startswith("DAY0_CACHE_"):
+            yield from sorted(Path(value).rglob("lock_module_*"))
+
+
+def clear_locks(site: Site, ctx: Context) -> Steps:
+    """`python clear_locks.py`: removes them and says which."""
+    del site
+    yield Wait(0.1, cpu=1.0)
+    for lock in locks(ctx):
+        lock.unlink(missing_ok=True)
+        yield Out(f"{lock}\n".encode())
 
 
 def _tuned(site: Site, row: dict[str, str]) -> str:
