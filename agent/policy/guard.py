@@ -7,14 +7,13 @@ can it fit, can it be paid for.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from day0.agent.policy import bans, fit
 from day0.agent.policy.axes import STARTING, Option
 from day0.agent.policy.decide import cost
 from day0.runs.candidate import Candidate
-from day0.runs.engine_facts import EngineFacts
+from day0.runs.engine_facts import EngineFacts, ModelFacts
 from day0.runs.errors import Refused
 from day0.runs.schema import FINISHED, Attempt
 from day0.runs.values import FrozenMap
@@ -24,11 +23,17 @@ if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
     from day0.runs.workload import FlagValue
 
-Check = Callable[[Candidate, EngineFacts], None]
+
+class Check(Protocol):
+    """The engine adapter's own judgement of a candidate, with what is known of its model. Raises `Refused`."""
+
+    def __call__(self, candidate: Candidate, facts: EngineFacts, *, model: ModelFacts | None = None) -> None: ...
+
+
 MAX_CHANGES = 24
 
 
-def check_flags(candidate: Candidate, facts: EngineFacts) -> None:
+def check_flags(candidate: Candidate, facts: EngineFacts, *, model: ModelFacts | None = None) -> None:
     """Flags against the engine's own `--help`. Raises `Refused` naming the flag and the nearest that exists."""
     for name, value in candidate.flags.items():
         spec = facts.flag(name)
@@ -61,7 +66,7 @@ def admit(action: TryCandidate, view: RunView, *, check: Check = check_flags) ->
     own = FrozenMap((k, v) for k, v in candidate.env.items() if base_env.get(k) != v)
     try:
         # what the target itself sets is not the candidate's doing
-        check(candidate.model_copy(update={"env": own}), view.engine)
+        check(candidate.model_copy(update={"env": own}), view.engine, model=view.model)
     except Refused as refused:
         return refused
     if reason := fit.misfit(candidate, view) or _affordable(view):

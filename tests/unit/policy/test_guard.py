@@ -5,6 +5,7 @@ from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.guard import admit, check_flags
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Refused
+from day0.tools.engines.sglang import Sglang
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def test_what_the_target_sets_is_not_held_against_the_candidate(make_node):
     seen = []
     action = TryCandidate(parent="r0.1", env={"MALLOC_TOP_PAD_": "1"}, hypothesis="h", expected_gain=0.1)
     node = make_node()
-    assert isinstance(admit(action, node.view(), check=lambda c, f: seen.append(dict(c.env))), Candidate)
+    assert isinstance(admit(action, node.view(), check=lambda c, f, model: seen.append(dict(c.env))), Candidate)
     assert seen == [{"MALLOC_TOP_PAD_": "1"}]
 
 
@@ -222,12 +223,21 @@ def test_s53_the_budget_is_a_reason(make_node):
 
 
 def test_the_engines_own_check_decides_when_it_is_given(make_node):
-    def never(candidate, facts):
+    def never(candidate, facts, *, model):
+        assert model == node.view().model
         raise Refused("the adapter says no")
 
     node = make_node()
     action = TryCandidate(parent="r0.1", flags={"dtype": "float32"}, hypothesis="h", expected_gain=0.1)
     assert why(admit(action, node.view(), check=never)) == "the adapter says no"
+
+
+def test_the_adapters_check_knows_the_model_that_the_view_has(make_node):
+    view = make_node().view()
+    action = TryCandidate(
+        parent="r0.1", flags={"context-length": view.model.context}, hypothesis="h", expected_gain=0.1
+    )
+    assert isinstance(admit(action, view, check=Sglang().check), Candidate)
 
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-0123456789", min_size=1, max_size=30)
