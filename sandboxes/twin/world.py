@@ -78,7 +78,7 @@ class World(Frozen):
     node: NodeSpec = NodeSpec()
     model: ModelSpec
     checkpoints: tuple[Checkpoint, ...] = ()
-    builds: tuple[Build, ...] = Field(min_length=1)
+    builds: tuple[Build, ...]
     registry: tuple[str, ...] | None = Field(default=None, description="tags that exist; absent: every build's name")
     flaky_downloads: int = Field(default=0, ge=0, description="pulls that break before one succeeds")
     defaults: Defaults = Defaults()
@@ -97,6 +97,13 @@ class World(Frozen):
             if item.name in seen:
                 raise ValueError(f"two have the same name, {item.name}")
             seen.add(item.name)
+        return value
+
+    @field_validator("builds")
+    @classmethod
+    def _some(cls, value: tuple[Build, ...]) -> tuple[Build, ...]:
+        if not value:
+            raise ValueError("there has to be one at least")
         return value
 
     @field_validator("space")
