@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +110,7 @@ def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ..
     return LocalNode("local", settings.home / "nodes", cancel=cancel, env_allow=env_allow)
 
 
-def pool(settings: Settings, meter: Meter, target: Target, owner: str) -> LocalPool:
+def pool(settings: Settings, meter: Meter, target: Target, owner: str) -> NodePool:
     """The nodes of a target: this machine's own, or simulated ones, which belong to `owner` (a run) alone.
 
     Raises `Infrastructure` when another process has them, `UserError` for a world that is not here.
@@ -127,10 +127,17 @@ def pool(settings: Settings, meter: Meter, target: Target, owner: str) -> LocalP
 
 
 def policy(
-    run: Run, settings: Settings, adapter: Engine, batch: int, keep: Callable[[dict[str, Any]], None]
+    run: Run,
+    settings: Settings,
+    adapter: Engine,
+    batch: int,
+    keep: Callable[[dict[str, Any]], None],
+    *,
+    earlier: Iterable[Mapping[str, Any]] = (),
 ) -> tuple[Policy, str]:
     """The policy that was asked for, and why another one decides (empty: the asked one does).
 
+    `earlier` are the LLM calls that this run made in other processes: its caps hold over all of them.
     Raises `UserError` where it needs an extra that is not installed.
     """
     from day0.agent.policy.controls import Default, Random
@@ -148,13 +155,22 @@ def policy(
     if name == "playbook":
         return Playbook(batch=batch, check=check), ""
     if settings.llm_base_url and settings.llm_model:
-        from day0.agent.llm import Endpoint, OpenAILLM
+        from day0.agent.llm import Endpoint, OpenAILLM, spent_of
         from day0.agent.policy.llm_policy import LLMPolicy
         from day0.agent.prompts import load
         from day0.sandboxes.redact import Redactor
 
         key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
-        llm = OpenAILLM(Endpoint(settings.llm_base_url, settings.llm_model, key), keep=keep)
+        endpoint = Endpoint(
+            settings.llm_base_url,
+            settings.llm_model,
+            key,
+            usd_in=settings.llm_usd_in,
+            usd_out=settings.llm_usd_out,
+            usd_cap=settings.llm_budget_usd,
+            calls_cap=settings.llm_max_calls,
+        )
+        llm = OpenAILLM(endpoint, keep=keep, spent=spent_of(earlier))
         return LLMPolicy(llm, load(), batch=batch, check=check, redact=Redactor(settings.secrets)), ""
     return Playbook(batch=batch, check=check), "no LLM is configured (DAY0_LLM_BASE_URL): the playbook decides"
 
@@ -232,7 +248,7 @@ def parts_at(
     settings = desk.settings
     adapter = engine(run.request.target.engine)
     calls: list[dict[str, Any]] = []
-    chosen, why = policy(run, settings, adapter, nodes.count(), calls.append)
+    chosen, why = policy(run, settings, adapter, nodes.count(), calls.append, earlier=desk.ledger.llm_calls(run.id))
     store = artifacts(settings)
     return Parts(
         ledger=desk.ledger,

@@ -8,7 +8,7 @@ kept of a call has the key and everything that looks like a secret removed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -57,6 +57,17 @@ class Endpoint:
         if not model:
             raise UserError("DAY0_LLM_BASE_URL is set but DAY0_LLM_MODEL is not: name the model that shall plan")
         return cls(url, model, environment.get("DAY0_LLM_API_KEY", "").strip())
+
+
+def spent_of(calls: Iterable[Mapping[str, Any]]) -> Usage:
+    """What the stored calls of a run (`OpenAILLM`'s records) have used up of its caps."""
+    used = [Usage.model_validate(call["usage"]) for call in calls if "usage" in call]
+    return Usage(
+        calls=sum(u.calls for u in used),
+        prompt_tokens=sum(u.prompt_tokens for u in used),
+        completion_tokens=sum(u.completion_tokens for u in used),
+        usd=sum(u.usd for u in used),
+    )
 
 
 class OpenAILLM:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from day0.runs.errors import UserError
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 
@@ -32,6 +32,10 @@ class Settings(BaseSettings):
     llm_base_url: str | None = None
     llm_model: str | None = None
     llm_api_key: SecretStr | None = None
+    llm_max_calls: int = Field(default=1000, gt=0, description="LLM calls of one run, over all its processes")
+    llm_budget_usd: float | None = Field(default=None, gt=0, description="needs the two prices")
+    llm_usd_in: float = Field(default=0.0, ge=0, description="USD per million prompt tokens; 0 = unknown")
+    llm_usd_out: float = Field(default=0.0, ge=0, description="USD per million written tokens; 0 = unknown")
     target: str = "cpu"
     policy: str = "auto"
     budget_hours: float = Field(default=24.0, gt=0)
@@ -51,6 +55,13 @@ class Settings(BaseSettings):
         if not sound or any(c.isspace() for c in value):
             raise ValueError("it must be an http:// or https:// address with a host, such as https://host/v1")
         return value
+
+    @model_validator(mode="after")
+    def _priced(self) -> Settings:
+        """A budget without prices would never be spent."""
+        if self.llm_budget_usd is not None and not (self.llm_usd_in and self.llm_usd_out):
+            raise ValueError("llm_budget_usd caps nothing without llm_usd_in and llm_usd_out, USD per million tokens")
+        return self
 
     @classmethod
     def settings_customise_sources(

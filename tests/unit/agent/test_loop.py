@@ -1,11 +1,13 @@
 """Whole runs over the scripted engine in this process, in virtual time."""
 
 import json
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -326,3 +328,72 @@ def test_s04_a_controller_that_lost_its_lock_stops_and_writes_no_more(bench: Ben
         bench.work(run_id)
     assert bench.ledger.run(run_id).status == RunStatus.RUNNING
     assert bench.ledger.attempts(run_id)[0].verdict(Rung.MEASURE) is None
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, list[Any]]]:
+    """An OpenAI-compatible server that always wants another dtype; what it was asked."""
+    asked: list[Any] = []
+    call = {
+        "name": "try_candidate",
+        "arguments": '{"parent": "PARENT", "flags": {"dtype": "DTYPE"}, "hypothesis": "h", "expected_gain": 0.1}',
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append(body)
+            parent = re.findall(r"\b(r[0-9a-f]{8}-\d+\.1)\b", json.dumps(body))[0]
+            text = call["arguments"].replace("PARENT", parent).replace("DTYPE", ("float32", "float16")[len(asked) % 2])
+            calls = [{"id": "c", "type": "function", "function": {**call, "arguments": text}}]
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "tool_calls": calls}}
+            data = json.dumps({
+                "id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice],
+                "usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000},
+            }).encode()  # fmt: skip
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "cap", [{"LLM_MAX_CALLS": "1"}, {"LLM_BUDGET_USD": "2", "LLM_USD_IN": "2", "LLM_USD_OUT": "2"}]
+)
+def test_s53_the_llms_caps_hold_over_every_process_of_a_run(
+    bench: Bench, endpoint: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch, cap: dict[str, str]
+) -> None:
+    url, asked = endpoint
+    for name, value in {"LLM_BASE_URL": url, "LLM_MODEL": "m", **cap}.items():
+        monkeypatch.setenv(f"DAY0_{name}", value)
+
+    def heard(run: str, attempt: str, fact: Fact) -> None:
+        if isinstance(fact, RungStarted) and attempt.endswith(".2") and fact.rung == Rung.BOOT and not stopped:
+            stopped.append(attempt)
+            raise KeyboardInterrupt
+
+    stopped: list[str] = []
+    run_id = bench.submit(policy="auto", max_attempts=2)
+    bench.heard = heard
+    with pytest.raises(Interrupted):
+        bench.work(run_id)
+    assert len(asked) == 1
+    run = bench.work(run_id)
+    assert run.status == RunStatus.DONE, run.reason
+    assert len(asked) == 1, "the cap was used up before the restart"
+    by = [a.proposer for a in bench.ledger.attempts(run_id)]
+    assert by == ["baseline", "llm", "stand-in"]
+    told = [e.data["proposal"]["note"] for e in bench.ledger.facts(run_id, "proposed")]
+    assert any("used up" in note or "is spent" in note for note in told)
