@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from day0.agent import confirm, crashpoints, story, writing
+from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.lease import Facts
 from day0.agent.nodes import Work
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.pump import Also
 from day0.agent.replay import Replayed, replay
-from day0.agent.steps import MOST_INTERRUPTIONS, climb_inputs, current_view, tell
+from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, Pair, Rung, Verdict
 from day0.runs.ledger_writer import Writer

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from day0.agent import crashpoints, story
+from day0.agent.gathering import climb_inputs, current_view, note_admission
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.lease import Facts
 from day0.agent.nodes import Ended, Work
@@ -20,7 +21,7 @@ from day0.agent.parts import Parts
 from day0.agent.policy import guard
 from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.base import Answer
-from day0.agent.steps import MOST_INTERRUPTIONS, climb_inputs, current_view, tell
+from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
 from day0.runs.facts import Fact, PatchMade, Progress, TableMade
@@ -222,6 +223,7 @@ def _close(
 ) -> None:
     """Ends a craft: its candidate is queued, or the reason goes back to the policy."""
     run = parts.ledger.run(run_id)
+    seen = current_view(parts, run)
     with parts.ledger.write(run_id) as writer:
         if candidate is not None:
             attempt = writer.add_attempt(
@@ -232,6 +234,7 @@ def _close(
                 hypothesis=action.hypothesis,
                 expected_gain=action.expected_gain,
             )
+            note_admission(writer, attempt, seen)
             writer.event("crafted", {"craft": key, "made": [m.digest() for m in made]}, attempt=attempt.id)
         else:
             told = Answer(round=run.round, action=action, refused=True, text=refused)

@@ -14,7 +14,7 @@ from day0.agent import settings as settings_
 from day0.agent.inputs import ClimbInputs
 from day0.agent.live import words
 from day0.agent.looking import say, say_json, table
-from day0.agent.nodes import Ended, LocalPool, Work
+from day0.agent.nodes import Ended, NodePool, Work
 from day0.agent.overhead import Meter
 from day0.agent.parts import Environments
 from day0.agent.replay import Replayed
@@ -93,7 +93,7 @@ def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path
     return folder
 
 
-def _measure(pool: LocalPool, recipe: Recipe, folder: Path, at: Environments, settings: Settings) -> list[Fact]:
+def _measure(pool: NodePool, recipe: Recipe, folder: Path, at: Environments, settings: Settings) -> list[Fact]:
     engine = compose.engine(recipe.engine.name)
     request = RunRequest(
         model=recipe.model.id, revision=recipe.model.revision, target=recipe.target, workloads=(recipe.workload,)
@@ -131,7 +131,7 @@ def admit(recipe: Recipe, engine: Engine, seen: Surveyed) -> None:
         raise UserError(f"this recipe is not launched: {refused}") from None
 
 
-def _run(pool: LocalPool, work: Work) -> list[Fact]:
+def _run(pool: NodePool, work: Work) -> list[Fact]:
     """All facts of a work, shown as they come. Raises what it raised."""
     pool.start(work)
     facts: list[Fact] = []

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from day0.agent import crashpoints, story, view
+from day0.agent import crashpoints, story
 from day0.agent.climb import climb
-from day0.agent.inputs import SERVER_LOG, ClimbInputs
+from day0.agent.gathering import climb_inputs, current_view, note_admission
+from day0.agent.inputs import SERVER_LOG
 from day0.agent.nodes import Ended, Work
 from day0.agent.parts import Parts
 from day0.agent.policy import decide, guard
@@ -140,6 +141,7 @@ def admit(parts: Parts, run_id: str) -> None:
                     expected_gain=action.expected_gain,
                 )
                 admitted.append(attempt.id)
+                note_admission(writer, attempt, seen)
                 continue
             refused = isinstance(found, Refused)
             told = Answer(round=run.round, action=action, refused=refused, text=str(found))
@@ -203,36 +205,6 @@ def _start(parts: Parts, run: Run, attempt: Attempt) -> None:
     )
 
 
-def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> ClimbInputs:
-    """What a climb compares with, from the ledger: engine and model facts, the reference, the knees to beat.
-
-    Those are the leaders', who stand for the incumbent until one is confirmed: what does not beat them is discarded
-    in the end, so a screen against less would only let it spend a whole ladder first.
-    """
-    seen = current_view(parts, run)
-    own = attempt is not None and attempt.id == run.baseline
-    gpus = run.request.target.gpus or seen.node.gpus
-    best = {w.name: decide.leader_of(seen.attempts, run.request, gpus, w) for w in run.request.workloads}
-    knees = {name: lead.knee(name) for name, lead in best.items() if lead is not None and not own}
-    names = () if own or run.baseline is None else ("answers-answer.json", "answers-accuracy.json")
-    kept = [story.artifact(parts.ledger, str(run.baseline), name) for name in names]
-    return ClimbInputs(
-        target=run.request.target,
-        workloads=run.request.workloads,
-        engine=parts.engine,
-        engine_facts=seen.engine,
-        model_facts=seen.model,
-        model_folder=str(parts.model_folder),
-        environments=parts.environments,
-        seed=run.request.seed,
-        noise=seen.noise,
-        reference=tuple(parts.artifacts.get(digest) for digest in kept if digest),
-        incumbent={name: knee for name, knee in knees.items() if knee is not None},
-        patches=seen.patches,
-        tables=seen.tables,
-    )
-
-
 def interrupted(parts: Parts, run_id: str, ended: Ended) -> None:
     """A climb that ended without a verdict: back to the queue, at most three times; then the run fails.
 
@@ -257,9 +229,12 @@ def climbed(attempt: Attempt) -> bool:
 def decide_some(parts: Parts, run_id: str) -> None:
     """Ends what has climbed, moves the lead, and says when the search is over."""
     run = parts.ledger.run(run_id)
-    for attempt in parts.ledger.attempts(run_id):
-        if attempt.status == AttemptStatus.RUNNING and climbed(attempt):
-            _finish(parts, parts.ledger.run(run_id), attempt)
+    for attempt in sorted(parts.ledger.attempts(run_id), key=lambda a: a.number):
+        if attempt.status in FINISHED:
+            continue
+        if not (attempt.status == AttemptStatus.RUNNING and climbed(attempt)):
+            break  # in the order of numbers: which node was faster, or was lost, changes no decision
+        _finish(parts, parts.ledger.run(run_id), attempt)
     seen = current_view(parts, run)
     stop = decide.stop(seen)
     if stop is not None and not story.search_ended(parts.ledger, run_id):
@@ -281,9 +256,3 @@ def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
             writer.set_leader(leader.id)
         writer.event("decided", end, attempt=attempt.id)
     tell(parts, run.id, 6, f"{attempt.id.rpartition('-')[2]} {end.status}: {end.reason}")
-
-
-def current_view(parts: Parts, run: Run) -> RunView:
-    """The policy's view of a run, as the ledger has it now."""
-    at = parts.environments
-    return view.view(parts.ledger, run, build=at.engine_build, node=parts.node, images=at.images)

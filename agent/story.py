@@ -74,6 +74,12 @@ def idle_rounds(ledger: Ledger, run_id: str) -> int:
     return count
 
 
+def admitted_after(ledger: Ledger, attempt_id: str) -> frozenset[str] | None:
+    """Attempts that were decided when this one was admitted; None: nobody noted it (the baseline)."""
+    found = ledger.facts(attempt_id.rpartition(".")[0], "admitted_after", attempt=attempt_id)
+    return frozenset(found[0].data["decided"]) if found else None
+
+
 def artifact(ledger: Ledger, attempt_id: str, name: str) -> str | None:
     """The digest of the newest artifact of that name; None = none is kept."""
     kept = ledger.facts(attempt_id.rpartition(".")[0], "artifact", attempt=attempt_id)

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from day0.agent import compose
-from day0.agent.nodes import LocalPool, NodePool
+from day0.agent.nodes import NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
 from day0.agent.settings import Settings
+from day0.agent.stepped import SteppedPool
 from day0.runs.errors import UserError
 from day0.runs.schema import Run
 from day0.runs.workload import Target
@@ -64,8 +65,8 @@ def pool(
     owner: str = "",
     *,
     world: World | None = None,
-    count: int = 1,
-) -> LocalPool:
+    count: int | None = None,
+) -> NodePool:
     """Simulated nodes `twin-0` ..., each a folder under day0's home with a clock of its own. Raises `UserError`.
 
     They are the owner's alone: a new run begins on new machines, with empty caches, whatever ran before it, so that the
@@ -74,9 +75,9 @@ def pool(
     if world is None:
         assert target is not None
         world = world_of(target)
-    names = [f"twin-{n}" for n in range(count)]
+    names = [f"twin-{n}" for n in range(count or world.node.count)]
     root = folder(settings, owner)
-    return LocalPool({name: partial(_node, root, meter, world, name) for name in names}, shared=False)
+    return SteppedPool({name: partial(_node, root, meter, world, name) for name in names})
 
 
 def folder(settings: Settings, owner: str) -> Path:

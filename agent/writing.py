@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from day0.agent import figures
+from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.replay import HOST, placeholders
-from day0.agent.steps import climb_inputs, current_view
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import Rung
 from day0.runs.recipe import (

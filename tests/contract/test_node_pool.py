@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from day0.agent.nodes import Ended, LocalPool, NodePool, Told, Work, hold
+from day0.agent.stepped import SteppedPool
 from day0.runs.errors import Cancelled, CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, Progress
 from day0.sandboxes.base import Node
@@ -25,9 +26,11 @@ def local(root: Path, name: str, cancel: CancelToken) -> Node:
     return LocalNode(name, root, cancel=cancel)
 
 
-@pytest.fixture(params=[scripted, local])
+@pytest.fixture(params=[(scripted, "threads"), (local, "threads"), (scripted, "stepped")], ids=str)
 def pool(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodePool]:
-    made = LocalPool({n: partial(request.param, tmp_path, n) for n in ("one", "two")}, shared=False)
+    node, kind = request.param
+    make = {n: partial(node, tmp_path, n) for n in ("one", "two")}
+    made: NodePool = SteppedPool(make) if kind == "stepped" else LocalPool(make, shared=False)
     yield made
     made.close()
 
@@ -119,6 +122,28 @@ def test_closing_ends_everything(pool: NodePool) -> None:
     pool.close()
     pool.close()
     assert not pool.busy()
+
+
+def wait(node: Node, seconds: float) -> Generator[Fact, None, None]:
+    for _ in range(3):
+        node.clock.sleep(seconds)
+        yield Progress(text=f"{node.clock.now():g}")
+
+
+def test_simulated_nodes_tell_in_the_order_of_node_time(tmp_path: Path) -> None:
+    pool = SteppedPool({n: partial(scripted, tmp_path, n) for n in ("one", "two", "three")})
+    for key, seconds in (("slow", 50.0), ("quick", 10.0), ("also quick", 10.0)):
+        pool.start(Work(key, 0, partial(wait, seconds=seconds)))
+    told, pool_time = [], 0.0
+    while pool.busy():
+        got = pool.next(1.0)
+        assert got is not None
+        told.append((got.node_s if isinstance(got, Told) else pool_time, got.node))
+        pool_time = told[-1][0]
+    pool.close()
+    assert [at for at, _ in told] == sorted(at for at, _ in told)
+    assert [node for _, node in told[:4]] == ["three", "two"] * 2  # equally late: by name
+    assert [node for _, node in told[-4:]] == ["one"] * 4
 
 
 def test_two_processes_never_share_a_node(tmp_path: Path) -> None:
