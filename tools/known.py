@@ -117,3 +117,15 @@ def known_issues() -> tuple[KnownIssue, ...]:
     if len({issue.id for issue in found}) != len(found):
         raise ValueError("two known issues share an id")
     return tuple(found)
+
+
+def known_issue(issue_id: str) -> KnownIssue | None:
+    """The shipped issue of that ID; None: there is none (`unknown` is none)."""
+    return next((issue for issue in known_issues() if issue.id == issue_id), None)
+
+
+def codemod_of(issue_id: str) -> str:
+    """The name of the codemod that repairs an issue's cause; empty: no shipped one does."""
+    issue = known_issue(issue_id)
+    texts = [remedy.text for remedy in issue.remedies if remedy.kind == "codemod"] if issue else []
+    return texts[0].partition(":")[0].strip() if texts else ""
