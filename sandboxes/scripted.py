@@ -29,7 +29,7 @@ from day0.sandboxes.portbook import FIRST, PortBook
 from day0.sandboxes.simulated.machine import KILLED, Context, Machine, Tree
 from day0.sandboxes.simulated.process import VirtualProcess
 from day0.sandboxes.simulated.steps import Exit, Out, Program, Step
-from day0.sandboxes.simulated.transport import DEFAULT_S, VirtualTransport
+from day0.sandboxes.simulated.transport import DEFAULT_S, VirtualClient, VirtualTransport
 from day0.sandboxes.spec import CancelToken, Completed, SandboxSpec, Sweep
 from day0.sandboxes.spool import SpoolWriter
 
@@ -110,9 +110,7 @@ class ScriptedSandbox:
         """A client whose waits let virtual time pass."""
         transport = VirtualTransport(self._node.machine, self._node.clock.check)
         timeout = httpx.Timeout(DEFAULT_S, connect=5.0)
-        return httpx.Client(
-            transport=transport, base_url=f"http://127.0.0.1:{port}", timeout=timeout, trust_env=False
-        )  # fmt: skip
+        return VirtualClient(transport, base_url=f"http://127.0.0.1:{port}", timeout=timeout)
 
     def close(self) -> None:
         """Stops what runs and removes the files."""

@@ -36,14 +36,14 @@ class VirtualProcess:
 
     def output(self, offset: int, max_bytes: int) -> bytes:
         """Both streams, from a logical offset."""
-        return self._spool.read(offset, max_bytes)
+        return self._spool.read(offset, max_bytes) if offset < self._tree.spool.total else b""
 
     def vitals(self) -> Vitals:
         """Signs of life of the tree."""
         living = self._tree.living()
         members = self._tree.members
         return Vitals(
-            output_bytes=self._spool.size(),
+            output_bytes=self._tree.spool.total,
             cpu_s=sum(p.cpu_s for p in members),
             io_bytes=sum(p.io_bytes for p in members),
             children=len(living),
