@@ -203,12 +203,21 @@ def test_s12_s13_a_retry_searches_on_and_repeats_nothing(bench: Bench) -> None:
     assert len(bench.ledger.facts(run_id, "pair")) == 2
 
 
-def test_s53_search_leaves_the_closing_time(bench: Bench) -> None:
-    run = bench.work(bench.submit(max_attempts=50, budget_hours=0.25))
+def test_s53_a_budget_ends_the_search_and_confirm_and_replay_still_fit_in(bench: Bench) -> None:
+    budget_s = 900.0
+    run = bench.work(bench.submit(max_attempts=50, budget_hours=budget_s / 3600))
     assert run.status == RunStatus.DONE, run.reason
     told = show.summary(bench.ledger, run.id)
-    assert told["search_ended"]["status"] in ("budget", "finished")
-    assert run.spent_node_s < 0.25 * 3600 * 1.1
+    assert told["search_ended"]["status"] == "budget"
+    events = bench.ledger.events(run.id, limit=100_000)
+    end = next(e.number for e in events if e.kind == "search_ended")
+    searched = sum(float(e.data["node_s"]) for e in events if e.kind == "spent" and e.number < end)
+    attempts = bench.ledger.attempts(run.id)
+    assert len(attempts) > 2
+    assert budget_s - searched > 2 * max(a.node_s for a in attempts[2:]), "it was not used up: the rest was reserved"
+    assert searched < run.spent_node_s <= budget_s, "the closing was paid from what was left, and it sufficed"
+    (won,) = told["winners"]
+    assert (won["attempt"], won["pairs"], won["replayed"]) == (run.leader, RULES.max_pairs, True)
 
 
 def test_two_nodes_climb_at_once(bench: Bench) -> None:
