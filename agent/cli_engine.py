@@ -12,11 +12,26 @@ engine = typer.Typer(help="Engines that day0 installed for itself.", no_args_is_
 
 
 @engine.command()
-def install(name: Annotated[str, typer.Argument(help="`cpu`: SGLang for this machine's processor")]) -> None:
+def install(
+    name: Annotated[
+        str, typer.Argument(help="`cpu`: SGLang for this machine's processor; `harness`: the load generator alone")
+    ],
+) -> None:
     """Install an engine and the load generator, each into its own environment. Repeating it does nothing."""
     from day0.agent import machine
 
     machine.install(name)
+
+
+@engine.command()
+def use(
+    folder: Annotated[Path, typer.Argument(help="a Python environment with SGLang in it, as its `sys.prefix` says")],
+    name: Annotated[str, typer.Option(help="what targets call it")] = "rocm",
+) -> None:
+    """Name an engine that is on this machine already, such as the one of the container that day0 runs in."""
+    from day0.agent import machine
+
+    machine.use(folder, name)
 
 
 @engine.command("list")

@@ -66,11 +66,12 @@ def engine(name: str) -> Engine:
     return ENGINES[name]()
 
 
-def environments(settings: Settings) -> Environments:
-    """What `day0 engine install cpu` made. Raises `UserError` where it was not run."""
+def environments(settings: Settings, name: str = "") -> Environments:
+    """What `day0 engine install cpu` made, or an engine that `day0 engine use` named. Raises `UserError`."""
     from day0.tools.environments import environment_digest, find
+    from day0.tools.own_engine import own
 
-    found = find(settings.home)
+    found = own(settings.home, name) if name else find(settings.home)
     if found is None:
         raise UserError("no engine is installed for this machine: run `day0 engine install cpu` first")
     return Environments(
@@ -88,13 +89,13 @@ def environments_of(target: Target, settings: Settings) -> Environments:
         from day0.agent import twin
 
         return twin.environments(twin.world_of(target))
-    return environments(settings)
+    return environments(settings, target.environment)
 
 
 def ready(target: Target, settings: Settings) -> None:
     """Raises `UserError` where a run on this target could not even begin here."""
     if target.kind == "local":
-        environments(settings)
+        environments(settings, target.environment)
 
 
 def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ...] = ()) -> Node:
@@ -220,7 +221,7 @@ def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
         from day0.agent import twin
 
         return twin.parts(run, nodes, desk)
-    return parts_at(run, nodes, desk, environments(desk.settings))
+    return parts_at(run, nodes, desk, environments_of(run.request.target, desk.settings))
 
 
 def model_folder(run: Run, settings: Settings) -> Path:

@@ -22,21 +22,33 @@ PIP = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CONFIG_FIL
 
 def install(name: str) -> None:
     """Installs an engine."""
-    if name != "cpu":
-        raise UserError(f"there is no engine `{name}` to install: take `cpu`")
-    from day0.tools.install import install_cpu
+    if name not in {"cpu", "harness"}:
+        raise UserError(f"there is no engine `{name}` to install: take `cpu`, or `harness`, the load generator alone")
+    from day0.tools.install import install_cpu, install_harness
 
     settings = settings_.load()
     node = compose.local_node(settings, stopping(), PIP)
+    if name == "harness":
+        say(str(install_harness(node, settings.home, progress)))
+        return
     made = install_cpu(node, settings.home, progress)
     say(f"{made.engine}\n{made.harness}")
+
+
+def use(folder: Path, name: str) -> None:
+    """Names an engine that is on this machine already."""
+    from day0.tools.own_engine import use as register
+
+    say(f"{name}: {folder.expanduser().absolute()}, build {register(settings_.load().home, name, folder)[:19]}")
 
 
 def engines(*, as_json: bool) -> None:
     """Lists what is installed."""
     from day0.tools.environments import listing
+    from day0.tools.own_engine import listing as own_engines
 
-    rows = [found.model_dump(mode="json") for found in listing(settings_.load().home)]
+    home = settings_.load().home
+    rows = [found.model_dump(mode="json") for found in (*listing(home), *own_engines(home))]
     if as_json:
         say_json(rows)
         return

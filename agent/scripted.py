@@ -26,7 +26,13 @@ def environments() -> Environments:
 
 
 def pool(
-    settings: Settings, meter: Meter, _: Target | None = None, __: str = "", *, world: World | None = None, count: int = 1
+    settings: Settings,
+    meter: Meter,
+    _: Target | None = None,
+    __: str = "",
+    *,
+    world: World | None = None,
+    count: int = 1,
 ) -> LocalPool:
     """Simulated nodes, each with its own clock."""
     names = [f"scripted-{n}" for n in range(count)]

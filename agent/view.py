@@ -15,10 +15,11 @@ KEPT = AttemptStatus.KEPT
 NO_IMAGES: Mapping[str, str] = {}
 
 
-def view(
-    ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str, str] = NO_IMAGES
-) -> RunView:
-    """The frozen view of a run; `images` are further engine images by digest. Raises `Infrastructure` before its survey is in the ledger."""
+def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str, str] = NO_IMAGES) -> RunView:
+    """The frozen view of a run; `images` are further engine images by digest.
+
+    Raises `Infrastructure` before its survey is in the ledger.
+    """
     attempts = ledger.attempts(run.id)
     engine, model = ledger.facts_engine(build), ledger.facts_model(run.request.model, run.request.revision)
     facts = ledger.facts_node(node)

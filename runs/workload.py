@@ -71,6 +71,9 @@ class Target(Frozen):
     measure: MeasureRules
     max_attempts: int | None = Field(default=None, ge=1, description="cap of candidates beyond the baseline")
     workload: str = Field(description="default workload of this target")
+    environment: str = Field(
+        default="", description="kind local: an engine named by `day0 engine use`; empty: the one that day0 installed"
+    )
     world: str = Field(default="", description="kind twin: name or file of the simulated world; empty: the model's own")
     world_digest: str = Field(default="", description="kind twin: digest of that world's content, once it is chosen")
     baseline_label: str = "the engine's defaults"

@@ -59,12 +59,18 @@ def install_cpu(node: Node, home: str | Path, progress: Progress) -> EngineHome:
     Raises `UserError` (no venv module, no packages for this Python), `DiskFull`, `Infrastructure` (registry out of
     reach, an import that fails), `Cancelled`.
     """
-    for name, steps in ((ENGINE, _engine_steps), (HARNESS, _harness_steps)):
-        _environment(node, Path(home), name, steps, progress)
+    _environment(node, Path(home), ENGINE, _engine_steps, progress)
+    install_harness(node, home, progress)
     found = find(home)
     if found is None:
         raise Infrastructure(f"the environments under {engines_folder(home)} vanished while they were installed")
     return found
+
+
+def install_harness(node: Node, home: str | Path, progress: Progress) -> Path:
+    """The load generator's environment alone, for an engine that is here already. Raises as `install_cpu`."""
+    _environment(node, Path(home), HARNESS, _harness_steps, progress)
+    return engines_folder(home) / HARNESS
 
 
 def _engine_steps(folder: Path, sandbox: Sandbox) -> list[tuple[str, list[str]]]:
