@@ -17,6 +17,7 @@ from day0.sandboxes.twin.layout import Physics
 from day0.sandboxes.twin.parts import Build, Checkpoint, Defaults, ModelSpec, NodeSpec, Tuned
 from day0.sandboxes.twin.truth import Noise, Truth
 from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 
 MAX_SPACE = 200
 FaultKind = Literal["crash", "hang", "wrong_output", "oom", "slow_start", "slow"]
@@ -95,7 +96,7 @@ class World(Frozen):
         seen: set[str] = set()
         for item in value:
             if item.name in seen:
-                raise ValueError(f"two have the same name, {item.name}")
+                raise PydanticCustomError("twice", "two have the same name, {name}", {"name": item.name})
             seen.add(item.name)
         return value
 
@@ -103,7 +104,7 @@ class World(Frozen):
     @classmethod
     def _some(cls, value: tuple[Build, ...]) -> tuple[Build, ...]:
         if not value:
-            raise ValueError("there has to be one at least")
+            raise PydanticCustomError("none", "there has to be one at least")
         return value
 
     @field_validator("space")
@@ -111,7 +112,8 @@ class World(Frozen):
     def _not_too_large(cls, value: tuple[tuple[Choice, ...], ...]) -> tuple[tuple[Choice, ...], ...]:
         count = prod(max(1, len(axis)) for axis in value)
         if count > MAX_SPACE:
-            raise ValueError(f"the declared space holds {count} candidates, at most {MAX_SPACE} are allowed")
+            told = "the declared space holds {count} candidates, at most {most} are allowed"
+            raise PydanticCustomError("too_many", told, {"count": count, "most": MAX_SPACE})
         return value
 
     def physics(self) -> Physics:
