@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from day0.runs import tables
 from day0.runs.database import MIGRATION_LOCK, open_engine, writing
 from day0.runs.errors import Conflict, UserError
-from day0.runs.ledger_reads import Reads
+from day0.runs.ledger_patches import PatchReads
 from day0.runs.ledger_rows import run_of, stamp, to_json
 from day0.runs.ledger_writer import Writer
 from day0.runs.schema import RUN_FINISHED, Run, RunRequest, RunStatus, Submitted
@@ -22,7 +22,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger(Reads):
+class Ledger(PatchReads):
     """Runs, attempts and their story in SQLite or PostgreSQL. Safe to use from several threads.
 
     Every method raises `Infrastructure` when the database can't be used, `DiskFull` when it can't grow.

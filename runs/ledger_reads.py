@@ -53,7 +53,7 @@ class Reads:
         row = db.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
             known = db.execute(select(r.c.id).order_by(r.c.created_at.desc()).limit(500)).scalars().all()
-            raise UserError(f"there is no run {run_id}{_nearest(run_id, known)}")
+            raise UserError(f"there is no run {run_id}{nearest(run_id, known)}")
         return row
 
     # ---- what a run holds
@@ -76,7 +76,7 @@ class Reads:
                 run_id = attempt_id.rpartition(".")[0] or attempt_id
                 self._run_row(db, run_id)
                 known = db.execute(select(a.c.id).where(a.c.run == run_id).order_by(a.c.number)).scalars().all()
-                raise UserError(f"there is no attempt {attempt_id}{_nearest(attempt_id, known)}")
+                raise UserError(f"there is no attempt {attempt_id}{nearest(attempt_id, known)}")
             facts = select(e).where(e.c.attempt == attempt_id, e.c.kind.in_(CLIMBED)).order_by(e.c.number)
             return attempts_of([row], db.execute(facts))[0]
 
@@ -155,6 +155,7 @@ class Reads:
         return None if data is None else read(model, data, f"{kind} facts of {key}")
 
 
-def _nearest(wanted: str, known: Sequence[str]) -> str:
+def nearest(wanted: str, known: Sequence[str]) -> str:
+    """The end of a sentence that says what is not there; empty when nothing is near."""
     near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
     return f": did you mean {' or '.join(near)}?" if near else ""

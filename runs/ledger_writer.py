@@ -12,8 +12,8 @@ from day0.runs.database import Row
 from day0.runs.errors import Conflict
 from day0.runs.facts import BootEnded, BootReady, Fact
 from day0.runs.ledger_facts import admissible, key_of, key_of_boot
+from day0.runs.ledger_patches import Reviewing
 from day0.runs.ledger_rows import BOOTS, attempts_of, boots_of, plain, run_of, stamp, status_of, to_json
-from day0.runs.ledger_story import Story
 from day0.runs.schema import (
     ATTEMPT_MOVES,
     FINISHED,
@@ -28,7 +28,7 @@ from day0.runs.schema import (
 from sqlalchemy import Connection, func, insert, select, update
 
 
-class Writer(Story):
+class Writer(Reviewing):
     """Changes one run inside one transaction that holds the run's row. Made by `Ledger.write`.
 
     Every method is safe to repeat after a crash: what is there already with the same content is left as it is.

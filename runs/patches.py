@@ -26,6 +26,11 @@ class Patch(Frozen):
     upstream: str = Field(default="", description="where upstream stands, e.g. `sglang PR 30265`")
     gone: tuple[str, ...] = Field(default=(), description="log text that a boot with the patch must not print any more")
 
+    @property
+    def short(self) -> str:
+        """The beginning of its digest, by which people name it."""
+        return self.digest()[7:19]
+
 
 class Table(Frozen):
     """Rows of tuned kernels for one engine build and one set of shapes."""

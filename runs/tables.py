@@ -88,3 +88,16 @@ knowledge = Table(
     Column("data", Text, nullable=False),
     Column("run", Text, ForeignKey("runs.id"), nullable=False),
 )
+
+patches = Table(
+    "patches",
+    metadata,
+    Column("run", Text, ForeignKey("runs.id"), primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("patch", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Index("patches_by_digest", "digest"),
+    Index("patches_by_number", "run", "number", unique=True),
+)

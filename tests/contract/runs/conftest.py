@@ -205,7 +205,7 @@ def home(request, backend, tmp_path):
     yield own
     engine = create_engine(make_url(own).set(drivername="postgresql+psycopg"), poolclass=NullPool)
     with engine.begin() as db:
-        db.execute(text("TRUNCATE runs, attempts, events, knowledge"))
+        db.execute(text("TRUNCATE runs, attempts, events, knowledge, patches"))
 
 
 @pytest.fixture
