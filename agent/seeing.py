@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil, log, sqrt
 from statistics import median
 
+from day0.agent.policy.decide import leader_of, worth
 from day0.runs.facts import Knee, Pair, Rung
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus, RunRequest
+from day0.runs.workload import Workload
 from day0.tools.judge import noise_floor
 
 BOOT_GUESS_S = {"cpu": 45.0}
 """node seconds to boot before anything was measured, by accelerator; others:"""
 BOOT_GUESS_GPU_S = 420.0
 CLOSING_POINTS = 3.0
+CONFIDENT = 1.645
+"""one-sided 95 % of a normal distribution"""
+LEAST_PAIRS = 2
 
 
 def tried(attempts: tuple[Attempt, ...]) -> int:
@@ -52,18 +58,36 @@ def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
     return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
 
 
-def closing_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+def pairs_likely(request: RunRequest, attempts: tuple[Attempt, ...], workload: Workload, noise: float) -> int:
+    """Pairs of boots that a confirmation is likely to take, one to spare included.
+
+    As many as lift the leader's measured gain above what noise can fake (see `day0.tools.judge.compare`); all that the
+    target allows while there is no gain to judge by. None where the defaults have no knee to pair with.
+    """
+    most, gpus = request.target.measure.max_pairs, request.target.gpus
+    baseline = next((a for a in attempts if a.proposer == "baseline"), None)
+    leader = leader_of(attempts, request, gpus, workload)
+    before, after = (worth(a, request, gpus, workload) for a in (baseline, leader))
+    if after is None:
+        return most
+    if before is None:
+        return 0
+    if after <= before:
+        return most
+    needed = ceil((CONFIDENT * sqrt(2) * noise / log(after / before)) ** 2)
+    return min(most, max(LEAST_PAIRS, needed) + 1)
+
+
+def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) -> float:
     """Node seconds reserved for confirm, stability and replay: search never spends them (S53).
 
-    Every pair that the target allows, and a replay; around a known knee a boot takes two points, a warm-up and, for
-    one in two, a third point.
+    Around a known knee a boot takes two points, a warm-up and, for one in two, a third point.
     """
-    rules = request.target.measure
-    boots = 2 * rules.max_pairs + 1
     one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
-    return len(request.workloads) * (boots * one + rules.stability_s)
+    boots = sum(2 * pairs_likely(request, attempts, w, noise) + 2 for w in request.workloads)  # stability, replay
+    return boots * one + len(request.workloads) * request.target.measure.stability_s
 
 
-def search_left_s(request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float) -> float:
+def search_left_s(request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float, noise: float) -> float:
     """Node seconds that the search may still spend; the closing time is already reserved."""
-    return request.budget_hours * 3600 - spent_node_s - closing_s(request, attempts)
+    return request.budget_hours * 3600 - spent_node_s - closing_s(request, attempts, noise)

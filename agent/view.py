@@ -27,6 +27,7 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str
         raise Infrastructure(f"run {run.id} was not surveyed")
     boots = {boot.attempt: boot.facts for boot in ledger.boots(run.id) if boot.facts is not None}
     patches, tables = story.made(ledger, run.id)
+    floor = noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT}, run.baseline)
     return RunView(
         run=run.id,
         round=run.round,
@@ -37,8 +38,8 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str
         attempts=attempts,
         baseline=run.baseline,
         leader=run.leader,
-        noise=noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT}, run.baseline),
-        budget_left_s=search_left_s(run.request, attempts, run.spent_node_s),
+        noise=floor,
+        budget_left_s=search_left_s(run.request, attempts, run.spent_node_s, floor),
         attempts_left=run.request.max_attempts - tried(attempts),
         answers=tuple(Answer.model_validate(answer) for answer in ledger.answers(run.id)),
         boots=boots,

@@ -137,6 +137,7 @@ class Book:
         """What the policies may know, by the same rules as `day0.agent.view.view`."""
         assert self.model is not None and self.engine is not None and self.node is not None
         attempts = self.attempts()
+        noise = seeing.noise(attempts, self.pairs, self.baseline)
         return RunView(
             run=self.run,
             round=self.round,
@@ -147,8 +148,8 @@ class Book:
             attempts=attempts,
             baseline=self.baseline,
             leader=self.leader,
-            noise=seeing.noise(attempts, self.pairs, self.baseline),
-            budget_left_s=seeing.search_left_s(self.request, attempts, self.spent_s),
+            noise=noise,
+            budget_left_s=seeing.search_left_s(self.request, attempts, self.spent_s, noise),
             attempts_left=self.request.max_attempts - seeing.tried(attempts),
             answers=tuple(self.answers),
             boots=dict(self.boots),
