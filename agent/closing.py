@@ -247,6 +247,8 @@ def report(parts: Parts, run_id: str) -> None:
     wall, inside = parts.meter.read()
     waiting = _reviews(parts, run_id, good)
     with parts.ledger.write(run_id) as writer:
+        for patch in waiting:
+            writer.add_patch(patch)
         writer.event("overhead", {"wall_s": wall, "inside_s": inside, "nodes": parts.pool.count()})
         writer.move_run(status, "; ".join(words))
     for patch in waiting:
@@ -258,6 +260,6 @@ def report(parts: Parts, run_id: str) -> None:
 
 def _reviews(parts: Parts, run_id: str, winners: list[str]) -> list[Patch]:
     """The patches that winners carry, each once: only what is part of a result goes before people."""
-    made, _ = story.made(parts.ledger, run_id)
+    made, _ = parts.ledger.made(run_id)
     named = [digest for winner in winners for digest in parts.ledger.attempt(winner).candidate.patches]
     return [made[digest] for digest in dict.fromkeys(named)]

@@ -110,7 +110,7 @@ def attempts_table(rows: list[dict[str, Any]], *, simulated: bool) -> None:
             (
                 r["attempt"].rpartition("-")[2],
                 r["status"],
-                ", ".join(f"{k}={v}" for k, v in r["change"].items()) or r["axis"],
+                r["change_words"] or r["axis"],
                 _number(r["knee_rps"]),
                 _number(r["goodput_tok_s"]),
                 "" if r["gain"] is None else f"{r['gain']:+.1%}",
@@ -142,8 +142,10 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     for won in told["winners"]:
         if won["attempt"] is not None or told["finished_at"] is not None:
             say(_winner(won) + label)
+    for patch in told["patches"]:
+        say(f"patch {patch['patch'][7:19]}: {line(str(patch['title']), 200)}: {patch['status']}")
     share = told["orchestration"]["share"]
-    if share is not None:
+    if share is not None and not told["simulated"]:  # no node call takes wall time there
         say(f"orchestration took {share:.2%} of {told['orchestration']['wall_s']:.0f} s")
     for file in files:
         say(f"recipe: {file}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from day0.agent import overhead, story
@@ -9,6 +10,7 @@ from day0.runs.facts import Rung
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, Run
 
+NO_NAMES: Mapping[str, str] = {}
 LADDER = (Rung.PREPARE, Rung.BOOT, Rung.ANSWER, Rung.SCREEN, Rung.ACCURACY, Rung.MEASURE, Rung.CONFIRM, Rung.REPLAY)
 
 
@@ -31,8 +33,14 @@ def run_row(run: Run) -> dict[str, Any]:
     }
 
 
-def attempt_row(attempt: Attempt, parent: Attempt | None, workload: str, baseline: Attempt | None) -> dict[str, Any]:
-    """One line of `day0 attempts`; `gain` is over the baseline as measured, 0.1 = 10 % more."""
+def attempt_row(
+    attempt: Attempt,
+    parent: Attempt | None,
+    workload: str,
+    baseline: Attempt | None,
+    names: Mapping[str, str] = NO_NAMES,
+) -> dict[str, Any]:
+    """One line of `day0 attempts`; `gain` is over the baseline as measured, 0.1 = 10 % more. `names` of digests."""
     knee, base = attempt.knee(workload), baseline.knee(workload) if baseline else None
     climbed = [str(r) for r in LADDER if (v := attempt.verdict(r)) is not None and v.passed]
     failed = next((v for v in attempt.verdicts if not v.passed), None)
@@ -44,6 +52,7 @@ def attempt_row(attempt: Attempt, parent: Attempt | None, workload: str, baselin
         "axis": attempt.action,
         "parent": attempt.parent,
         "change": {key: new for key, (_, new) in change.items()},
+        "change_words": words(change, names),
         "hypothesis": attempt.hypothesis,
         "expected_gain": attempt.expected_gain,
         "passed": climbed,
@@ -64,7 +73,21 @@ def attempt_rows(ledger: Ledger, run_id: str) -> list[dict[str, Any]]:
     run, attempts = ledger.run(run_id), ledger.attempts(run_id)
     by_id = {a.id: a for a in attempts}
     name, base = run.request.workloads[0].name, by_id.get(run.baseline or "")
-    return [attempt_row(a, by_id.get(a.parent or ""), name, base) for a in attempts]
+    patches, tables = ledger.made(run_id)
+    names = {digest: patch.name for digest, patch in patches.items()} | {digest: "tuned kernels" for digest in tables}
+    return [attempt_row(a, by_id.get(a.parent or ""), name, base, names) for a in attempts]
+
+
+def words(change: Mapping[str, tuple[Any, Any]], names: Mapping[str, str]) -> str:
+    """A change in words: what was made by its name, flags and variables by their values."""
+    out = []
+    for key, (old, new) in change.items():
+        if key in {"patches", "tables"}:
+            out += [f"+ {names.get(digest, digest[:19])}" for digest in new if digest not in old]
+            out += [f"- {names.get(digest, digest[:19])}" for digest in old if digest not in new and key == "patches"]
+        else:
+            out.append(f"{key}={new}")
+    return ", ".join(out)
 
 
 def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
@@ -82,6 +105,9 @@ def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
         "search_ended": dict(ended.data) if ended else None,
         "winners": [winner(ledger, run, w.name) for w in run.request.workloads],
         "attempts": attempt_rows(ledger, run_id),
+        "patches": [
+            {"patch": r.patch.digest(), "title": r.patch.title, "status": r.status} for r in ledger.patches(run_id)
+        ],
         "refused": [{"round": a["round"], "action": a["action"], "reason": a["text"]} for a in refused],
         "llm_calls": len(ledger.llm_calls(run_id)),
         "facts_dropped": ledger.dropped(run_id),

@@ -6,7 +6,6 @@ from typing import Any
 
 from day0.agent.policy.actions import TryCandidate
 from day0.runs.ledger import Ledger
-from day0.runs.patches import Patch, Table
 from day0.runs.schema import RUN_FINISHED, Event
 from day0.runs.values import sha256
 
@@ -49,13 +48,6 @@ def proposer(ledger: Ledger, run_id: str, craft: str) -> str:
     """Who asked for a craft."""
     found = [e for e in ledger.facts(run_id, "craft_wanted") if e.data["craft"] == craft]
     return str(found[-1].data["proposer"])
-
-
-def made(ledger: Ledger, run_id: str) -> tuple[dict[str, Patch], dict[str, Table]]:
-    """Everything that was made in a run: patches and tables by digest."""
-    patches = [Patch.model_validate(e.data["patch"]) for e in ledger.facts(run_id, "patch_made")]
-    tables = [Table.model_validate(e.data["table"]) for e in ledger.facts(run_id, "table_made")]
-    return {p.digest(): p for p in patches}, {t.digest(): t for t in tables}
 
 
 def idle_rounds(ledger: Ledger, run_id: str) -> int:

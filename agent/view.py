@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from day0.agent import story
 from day0.agent.policy.base import Answer, RunView
 from day0.agent.seeing import noise, search_left_s, tried
 from day0.runs.errors import Infrastructure
@@ -26,7 +25,7 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str
     if engine is None or model is None or facts is None:
         raise Infrastructure(f"run {run.id} was not surveyed")
     boots = {boot.attempt: boot.facts for boot in ledger.boots(run.id) if boot.facts is not None}
-    patches, tables = story.made(ledger, run.id)
+    patches, tables = ledger.made(run.id)
     floor = noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT}, run.baseline)
     return RunView(
         run=run.id,
