@@ -111,7 +111,10 @@ def _hash(file: Path) -> str:
 
 
 def _site(folder: Path) -> Path:
-    return next(iter(sorted(folder.glob("lib/python3*/site-packages"))), folder / "lib")
+    # Debian's own Python, as many engine images use it, has its packages elsewhere
+    layouts = ("lib/python3*/site-packages", "local/lib/python3*/dist-packages", "lib/python3*/dist-packages")
+    found = [place for layout in layouts for place in sorted(folder.glob(layout))]
+    return next((place for place in found if any(place.glob("*.dist-info"))), found[0] if found else folder / "lib")
 
 
 def _python(folder: Path) -> str:

@@ -8,10 +8,12 @@ from day0.tools.environments import HARNESS, MARKER
 from day0.tools.own_engine import listing, own, use
 
 
-def environment(folder: Path, package: str = "sglang", version: str = "0.5.23") -> Path:
+def environment(
+    folder: Path, package: str = "sglang", version: str = "0.5.23", place: str = "lib/python3.12/site-packages"
+) -> Path:
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch()
-    info = folder / "lib" / "python3.12" / "site-packages" / f"{package}-{version}.dist-info"
+    info = folder / place / f"{package}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "RECORD").write_text(f"{package}/__init__.py,sha256=abc,10\n")
     return folder
@@ -37,6 +39,11 @@ def test_what_is_no_engine_is_one_sentence(tmp_path: Path, name: str, package: s
     (tmp_path / "engines" / HARNESS).mkdir(parents=True)
     with pytest.raises(UserError, match=said):
         use(tmp_path, name, place)
+
+
+def test_debians_own_python_is_an_environment_too(tmp_path: Path) -> None:
+    place = environment(tmp_path / "usr", place="local/lib/python3.10/dist-packages")
+    assert use(tmp_path, "rocm", place).startswith("sha256:")
 
 
 def test_a_folder_without_python_and_a_name_that_nobody_gave(tmp_path: Path) -> None:
