@@ -1,0 +1,53 @@
+"""Commands about patches to engine source: what a run made, and a person's review of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from day0.agent.cli_run import Json, Run
+
+PatchId = Annotated[str, typer.Argument(help="the beginning of a patch's digest, as `day0 patches RUN` lists it")]
+Reason = Annotated[str, typer.Option(help="a sentence that is kept with the review")]
+
+group = typer.Typer(
+    help="Look at one patch, approve or reject it. A review is recorded and final, and is of exactly that content.",
+    no_args_is_help=True,
+)
+
+
+def patches(run: Run, json: Json = False) -> None:
+    """The patches to engine source that a run found good, and where their review stands."""
+    from day0.agent import reviewing
+
+    reviewing.patches(run, as_json=json)
+
+
+@group.command()
+def show(patch: PatchId, json: Json = False) -> None:
+    """One patch: why it was made, what it changes, which attempts ran with it."""
+    from day0.agent import reviewing
+
+    reviewing.show(patch, as_json=json)
+
+
+@group.command()
+def approve(patch: PatchId, reason: Reason = "", json: Json = False) -> None:
+    """Record that exactly this content may go upstream, in every run that made it. Nothing is sent anywhere."""
+    from day0.agent import reviewing
+
+    reviewing.review(patch, "approved", reason, as_json=json)
+
+
+@group.command()
+def reject(patch: PatchId, reason: Reason = "", json: Json = False) -> None:
+    """Record that this content may not go upstream. Recipes that have it keep it, and say that it is not upstream."""
+    from day0.agent import reviewing
+
+    reviewing.review(patch, "rejected", reason, as_json=json)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers this module's commands."""
+    app.command()(patches)
+    app.add_typer(group, name="patch")
