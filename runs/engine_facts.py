@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from day0.runs.values import Frozen, Map
 from day0.runs.workload import FlagValue
 from pydantic import Field
@@ -34,7 +36,16 @@ class EngineFacts(Frozen):
 
     def flag(self, name: str) -> FlagSpec | None:
         """The flag of that name or alias, without dashes."""
-        return next((f for f in self.flags if name == f.name or name in f.aliases), None)
+        return self.by_name.get(name)
+
+    @cached_property
+    def by_name(self) -> dict[str, FlagSpec]:
+        """Every flag by its name and aliases; a name wins over an alias, an earlier alias over a later one."""
+        found: dict[str, FlagSpec] = {}
+        for spec in self.flags:
+            for alias in spec.aliases:
+                found.setdefault(alias, spec)
+        return found | {spec.name: spec for spec in reversed(self.flags)}
 
 
 class ModelFacts(Frozen):

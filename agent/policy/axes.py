@@ -34,6 +34,7 @@ class Site:
     target: Target
     workload: Workload
     objective: Objective
+    images: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:
@@ -53,12 +54,19 @@ class Site:
 
 @dataclass(frozen=True)
 class Option:
-    """One setting of an axis. A value of `None` removes the key; `gain` is expected, 0.1 = 10 % more goodput."""
+    """One setting of an axis. A value of `None` removes the key; `gain` is expected, 0.1 = 10 % more goodput.
+
+    `image` is another engine image, by digest. `codemods` and `tune` are made before the candidate exists: repairs of
+    engine source by name, tuned kernels.
+    """
 
     label: str
     flags: Mapping[str, FlagValue | None] = field(default_factory=dict)
     env: Mapping[str, str | None] = field(default_factory=dict)
     gain: float | None = None
+    image: str = ""
+    codemods: tuple[str, ...] = ()
+    tune: bool = False
 
     def on(self, candidate: Candidate) -> Candidate:
         """The candidate with this option set; equal to the given one where nothing changes."""
@@ -66,6 +74,7 @@ class Option:
         env: dict[str, str | None] = {**candidate.env, **self.env}
         return candidate.model_copy(
             update={
+                "build": self.image or candidate.build,
                 "flags": FrozenMap((k, v) for k, v in flags.items() if v is not None),
                 "env": FrozenMap((k, v) for k, v in env.items() if v is not None),
             }
@@ -74,6 +83,7 @@ class Option:
     def set_in(self, candidate: Candidate) -> bool:
         """Whether the candidate has this option already."""
         flags = all(candidate.flags.get(name) == value for name, value in self.flags.items())
+        flags = flags and self.image in ("", candidate.build)
         return flags and all(candidate.env.get(name) == value for name, value in self.env.items())
 
 
@@ -91,7 +101,7 @@ class Axis:
     of them bans the others. `ladder` is the numeric flag whose neighbours are worth trying once one value helped.
     `conflicts` are axes whose adoption may turn this one's result around. `lossy`: the output may change, so the
     accuracy rung must look closely. `trusted`: the gain was measured on this kind of machine, so that the axis may be
-    part of the opening bundle.
+    part of the opening bundle. `start`: its options are whole configurations to start from, not single changes.
     """
 
     kinds: frozenset[Kind]
@@ -108,6 +118,7 @@ class Axis:
     conflicts: frozenset[str] = frozenset()
     lossy: bool = False
     trusted: bool = False
+    start: bool = False
 
     @property
     def kin(self) -> str:
@@ -173,7 +184,8 @@ def offer(axis: Axis, site: Site) -> Offer:
 def site_of(view: RunView) -> Site:
     """The site of a run; its first workload leads the search."""
     request = view.request
-    return Site(view.model, view.engine, view.node, request.target, request.workloads[0], request.objective)
+    work = request.workloads[0]
+    return Site(view.model, view.engine, view.node, request.target, work, request.objective, view.images)
 
 
 def all_axes() -> tuple[Axis, ...]:
@@ -182,8 +194,9 @@ def all_axes() -> tuple[Axis, ...]:
     from day0.agent.policy.axes_cpu_serving import CPU_SERVING_AXES
     from day0.agent.policy.axes_gpu import GPU_AXES
     from day0.agent.policy.axes_gpu_kernels import GPU_KERNEL_AXES
+    from day0.agent.policy.axes_gpu_serving import GPU_SERVING_AXES
 
-    return CPU_AXES + CPU_SERVING_AXES + GPU_AXES + GPU_KERNEL_AXES
+    return CPU_AXES + CPU_SERVING_AXES + GPU_AXES + GPU_KERNEL_AXES + GPU_SERVING_AXES
 
 
 def offers(site: Site, axes: tuple[Axis, ...] | None = None) -> tuple[Offer, ...]:

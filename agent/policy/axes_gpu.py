@@ -7,8 +7,12 @@ its own. Gains are priors that the first measured points overrule.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from day0.agent.policy.axes import Axis, Helps, Kind, Option, Site, ladder
+
+if TYPE_CHECKING:
+    from day0.runs.workload import FlagValue
 
 GPU: frozenset[Kind] = frozenset({"gpu"})
 TTFT: frozenset[Helps] = frozenset({"ttft"})
@@ -73,18 +77,22 @@ def _topologies(site: Site) -> tuple[Option, ...]:
         gain = {4: 0.30, 2: 0.25, 8: 0.05, 1: 0.15}[tp]
         if site.workload.arrival == "single_stream":
             gain = {8: 0.15, 4: 0.05, 2: -0.2, 1: -0.4}[tp]
-        options.append(
-            Option(f"TP{tp} x DP{copies}", {"tp-size": tp, "dp-size": copies if copies > 1 else None}, gain=gain)
-        )
+        flags: dict[str, FlagValue | None] = {"tp-size": tp, "dp-size": copies if copies > 1 else None}
+        # what divided the ranks of another layout does not divide these
+        flags |= {name: None for name in ("attn-dp-size", "enable-dp-attention", "ep-size") if site.engine.flag(name)}
+        options.append(Option(f"TP{tp} x DP{copies}", flags, gain=gain))
     return tuple(options)
 
 
 def _attention_dp(site: Site) -> tuple[Option, ...]:
-    return tuple(
-        Option(f"TP{site.gpus}, attention DP{n}", {"tp-size": site.gpus, "attn-dp-size": n, "dp-size": None})
-        for n in (site.gpus, site.gpus // 2)
-        if n > 1 and site.gpus % n == 0
-    )
+    options = []
+    for n in (site.gpus, site.gpus // 2):
+        if n > 1 and site.gpus % n == 0:
+            flags: dict[str, FlagValue | None] = {"tp-size": site.gpus, "attn-dp-size": n, "dp-size": None}
+            if site.engine.flag("attn-dp-size") is None:  # builds before 0.5.23: a switch, and dp-size inside the group
+                flags = {"tp-size": site.gpus, "enable-dp-attention": True, "dp-size": n}
+            options.append(Option(f"TP{site.gpus}, attention DP{n}", flags))
+    return tuple(options)
 
 
 def _expert_parallel(site: Site) -> tuple[Option, ...]:

@@ -34,6 +34,7 @@ def _not_shared(site: Site) -> str:
     return "" if site.workload.cached_share == 0 else "the workload lives on its shared prefixes"
 
 
+FUSE, SPLIT = "enforce-shared-experts-fusion", "disable-shared-experts-fusion"
 _axis = partial(Axis, GPU)
 
 GPU_KERNEL_AXES: tuple[Axis, ...] = (
@@ -78,8 +79,8 @@ GPU_KERNEL_AXES: tuple[Axis, ...] = (
     _axis(
         "shared-fusion",
         fixed(
-            Option("shared expert fused", {"enforce-shared-experts-fusion": True}, gain=0.08),
-            Option("shared expert apart", {"disable-shared-experts-fusion": True}, gain=0.01),
+            Option("shared expert fused", {FUSE: True, SPLIT: None}, gain=0.08),
+            Option("shared expert apart", {SPLIT: True, FUSE: None}, gain=0.01),
         ),
         0.08,
         "fusing changes the kernel's key from (E, k) to (E+1, k+1) and with it whether tuned rows hit",

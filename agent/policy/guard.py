@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Protocol
 
-from day0.agent.policy import bans, fit
+from day0.agent.policy import bans, crafts, fit
 from day0.agent.policy.axes import STARTING, Option
 from day0.agent.policy.decide import cost
 from day0.runs.candidate import Candidate
@@ -82,10 +82,13 @@ def built(action: TryCandidate, parent: Attempt, facts: EngineFacts) -> Candidat
         names = {spec.name, *spec.aliases} if spec else {name}
         # builds differ in which of its names a layout flag prints first; the candidate always has day0's
         flags[next(iter(sorted(names & STARTING)), spec.name if spec else name)] = value
-    return Option("", flags, action.env).on(parent.candidate)
+    return Option("", flags, action.env, image=action.image).on(parent.candidate)
 
 
 def _allowed(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    if action.image and action.image not in {*view.images, view.engine.build}:
+        known = ", ".join(sorted(view.images)) or "none beside the run's own"
+        return f"no node of this run has the image {action.image[:80]!r}; there are {known}"[:400]
     changed = candidate.changed(parent.candidate)
     if len(changed) > MAX_CHANGES:
         return f"{len(changed)} changes at once say nothing; {MAX_CHANGES} are the limit"
@@ -112,6 +115,8 @@ def _own(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunV
 
 
 def _new(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    if action.crafted:
+        return crafts.against(action, candidate, parent, view)
     if candidate == parent.candidate:
         return f"this changes nothing about {parent.id}"
     earlier = next((a for a in view.attempts if a.candidate == candidate), None)

@@ -17,15 +17,16 @@ What the guard would refuse is never proposed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from day0.agent.policy.actions import Finish, TryCandidate
 from day0.agent.policy.axes import Axis, Offer, Option, clash, offers, site_of
 from day0.agent.policy.base import Proposal
+from day0.agent.policy.crafts import repairs
 from day0.agent.policy.decide import PATIENCE, fruitless, threshold
 from day0.agent.policy.guard import Check, admit, check_flags
+from day0.agent.policy.ideas import Idea, action_of
 from day0.agent.policy.trials import Standing, Trial, standing, step
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Refused
@@ -40,16 +41,6 @@ NEIGHBOUR = 0.25  # of the measured gain: the next value of a number that helped
 PRUNE = 0.002  # rarely brings anything, so it comes last
 UNHELPFUL = 0.35  # an axis that helps against something else than what limits the leader
 LEAST = 0.005  # nothing that promises less is worth a boot
-
-
-@dataclass(frozen=True)
-class Idea:
-    """Something to try: the option on top of the leader, with what it promises and why."""
-
-    promise: float
-    axis: str
-    option: Option
-    why: str
 
 
 class Playbook:
@@ -69,7 +60,7 @@ class Playbook:
         if (tries := fruitless(view.attempts)) >= self.patience:
             reason = f"{tries} experiments in a row brought no improvement"
             return Proposal(proposer=self.name, actions=(Finish(reason=reason),))
-        actions = self._admitted(now, ideas(now, offered))
+        actions = self._admitted(now, ranked(view, now, offered))
         if actions:
             return Proposal(proposer=self.name, actions=actions)
         if any(a.status not in FINISHED for a in view.attempts):
@@ -82,9 +73,10 @@ class Playbook:
         for idea in found:
             action = action_of(idea, now.leader.id)
             candidate = admit(action, now.view, check=self.check)
-            if isinstance(candidate, Refused) or candidate.digest() in seen or _turned_down(action, now.view):
+            known = f"{'' if isinstance(candidate, Refused) else candidate.digest()} {action.codemods} {action.tune}"
+            if isinstance(candidate, Refused) or known in seen or _turned_down(action, now.view):
                 continue
-            seen.add(candidate.digest())
+            seen.add(known)
             actions.append(action)
             if len(actions) == self.batch:
                 break
@@ -99,20 +91,21 @@ def _turned_down(action: TryCandidate, view: RunView) -> bool:
         and answer.action.parent == action.parent
         and answer.action.flags == action.flags
         and answer.action.env == action.env
+        and answer.action.image == action.image
+        and answer.action.codemods == action.codemods
+        and answer.action.tune == action.tune
         for answer in view.answers
     )
 
 
-def action_of(idea: Idea, parent: str) -> TryCandidate:
-    """An idea as the typed action that climbs."""
-    return TryCandidate(
-        parent=parent,
-        flags=dict(idea.option.flags),
-        env=dict(idea.option.env),
-        axis=idea.axis,
-        hypothesis=f"{idea.option.label}: {idea.why}"[:600],
-        expected_gain=max(-1.0, min(10.0, round(idea.promise, 4))),
-    )
+def ranked(view: RunView, now: Standing, offered: tuple[Offer, ...]) -> list[Idea]:
+    """Everything that could be tried now, most promising first: on accelerators by the anchored forecast."""
+    if site_of(view).kind == "cpu":
+        return ideas(now, offered)
+    from day0.agent.policy.explore import explored, reach_of
+
+    found = [i for i in explored(reach_of(view, now, offered)) if i.promise >= LEAST]
+    return [*repairs(view), *found]
 
 
 def ideas(now: Standing, offered: tuple[Offer, ...]) -> list[Idea]:

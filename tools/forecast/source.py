@@ -16,6 +16,7 @@ from day0.runs.geometry import Geometry, Precision
 from day0.runs.values import Frozen
 from day0.tools.forecast.models import geometry
 from day0.tools.forecast.names import Names, UnknownModel
+from day0.tools.forecast.of_facts import precision_of
 from day0.tools.hub import HUB_ID, HUB_REVISION, path_of
 from day0.tools.survey import survey
 
@@ -54,7 +55,9 @@ def _from_folder(model: str, folder: Path, found: str) -> Source:
     facts = survey(folder, model=model)
     config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     shape = geometry(model, {**config, "num_hidden_layers": facts.layers})
-    return Source(model=model, geometry=shape, family=model, precisions=(_stored(facts),), facts=facts, found=found)
+    return Source(
+        model=model, geometry=shape, family=model, precisions=(precision_of(facts),), facts=facts, found=found
+    )
 
 
 def _from_hub(model: str) -> Source:
@@ -92,20 +95,6 @@ def _fetch(name: str, revision: str | None) -> Path:
         raise UserError(f"{name} has no config.json, so it is not a model that day0 can serve") from None
     except Exception:  # the client raises its HTTP library's errors as they are, and has changed that library
         raise UserError(f"the hub can't be reached and {name!r} is not in the shipped table; give a folder") from None
-
-
-def _stored(facts: ModelFacts) -> Precision:
-    method = (facts.quantization or "").lower()
-    if "fp4" in method:
-        return "fp4"
-    if "fp8" in method:
-        return "fp8"
-    if re.search(r"int4|awq|gptq|compressed", method):
-        return "int4"
-    named = re.search(r"(?:MX|NV)FP4|FP4|FP8|INT4", facts.model, re.IGNORECASE)
-    if method and named:
-        return _precision(named[0])
-    return "bf16"
 
 
 def _named(model: str, native: Precision | None) -> tuple[Precision, ...]:

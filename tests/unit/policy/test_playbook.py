@@ -192,10 +192,12 @@ def test_s47_requests_that_queue_at_the_cap_show_an_admission_cap(make_node, glm
     assert "cap" not in standing(view.model_copy(update={"boots": {"r0.1": roomy}}), offers(site_of(view))).limits
 
 
-def test_on_a_gpu_node_it_starts_with_speculation_or_topology(make_node, glm):
+def test_on_a_gpu_node_it_starts_with_layout_speculation_and_an_explicit_cap_together(make_node, glm):
     node = make_node(lambda candidate: 2.0, **glm)
     action = Playbook().decide(node.view()).actions[0]
-    assert action.axis == "speculation" and action.flags["max-running-requests"] > 48
+    assert {"topology", "speculation"} <= set(action.axis.split("+"))
+    assert action.flags["max-running-requests"] > 48 and action.flags["disable-custom-all-reduce"] is True
+    assert action.flags["tp-size"] * action.flags["dp-size"] == 8
 
 
 def test_what_was_refused_by_others_is_not_proposed_again(make_node):

@@ -1,0 +1,108 @@
+"""Ideas that need something made first: a shipped repair of engine source for a failure that a known issue names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from day0.agent.policy.actions import TryCandidate
+from day0.agent.policy.axes import Option
+from day0.agent.policy.ideas import Idea
+from day0.runs.schema import AttemptStatus
+
+if TYPE_CHECKING:
+    from day0.agent.policy.base import RunView
+    from day0.runs.candidate import Candidate
+    from day0.runs.schema import Attempt
+
+AUTHOR = "codemod:"
+DIFFS = frozenset({"llm", "auto"})
+"""policies under which a diff may be proposed: those that may ask an LLM"""
+UNBLOCKS = 0.05
+"""promise of a repair whose attempt stated none"""
+
+
+@lru_cache(maxsize=1)
+def codemod_names() -> frozenset[str]:
+    """Names of the repairs that day0 ships."""
+    from day0.tools.codemods import CODEMODS
+
+    return frozenset(CODEMODS)
+
+
+@lru_cache(maxsize=256)
+def codemods_for(issue: str) -> tuple[str, ...]:
+    """The shipped repairs among the remedies of a known issue; a remedy's text begins with the repair's name."""
+    from day0.tools.known import known_issues
+
+    found = next((k for k in known_issues() if k.id == issue), None)
+    words = [r.text.split(maxsplit=1)[0].rstrip(":,") for r in (found.remedies if found else ()) if r.kind == "codemod"]
+    return tuple(w for w in words if w in codemod_names())
+
+
+def applied(candidate: Candidate, view: RunView) -> frozenset[str]:
+    """Names of the shipped repairs that a candidate has."""
+    made = (view.patches.get(digest) for digest in candidate.patches)
+    return frozenset(p.author.removeprefix(AUTHOR) for p in made if p is not None and p.author.startswith(AUTHOR))
+
+
+def repairs(view: RunView) -> Iterator[Idea]:
+    """For each failed attempt, latest first, the same candidate with the repair that its failure asks for."""
+    for attempt in sorted(view.attempts, key=lambda a: -a.number):
+        if attempt.status != AttemptStatus.FAILED:
+            continue
+        failed = next((v for v in attempt.verdicts if not v.passed), None)
+        if failed is None or not failed.issue:
+            continue
+        wanted = [n for n in codemods_for(failed.issue) if n not in applied(attempt.candidate, view)]
+        for name in wanted[:1]:
+            yield Idea(
+                promise=max(attempt.expected_gain or 0.0, UNBLOCKS),
+                axis="repair",
+                option=Option(f"repair {name}"),
+                why=f"{attempt.id} failed as the known issue {failed.issue} says; this mends its cause",
+                parent=attempt.id,
+                codemods=(name,),
+            )
+
+
+def against(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    """Why an action's craft is not made; empty where nothing speaks against it. `candidate` lacks what is made yet."""
+    unknown = [name for name in action.codemods if name not in codemod_names()]
+    held = [name for name in action.codemods if name in applied(candidate, view)]
+    if unknown:
+        return f"there is no repair {unknown[0]!r}; day0 ships {', '.join(sorted(codemod_names()))}"
+    if held or len(set(action.codemods)) < len(action.codemods):
+        return f"{parent.id} has the repair {held[0]} already" if held else "the same repair twice"
+    if action.diff and view.request.policy not in DIFFS:
+        return "only an LLM may propose a diff"
+    return _again(action, candidate, parent, view)
+
+
+def _again(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:
+    for answer in view.answers:
+        if answer.refused and isinstance(answer.action, TryCandidate) and _alike(answer.action, action):
+            return f"the same was asked for and could not be made: {answer.text}"[:400]
+    for attempt in view.attempts:
+        if attempt.parent == parent.id and _crafted(attempt, action, candidate, view):
+            return f"the same was made for {attempt.id}, {attempt.status.value}: {attempt.reason}".rstrip(": ")
+    return ""
+
+
+def _alike(one: TryCandidate, other: TryCandidate) -> bool:
+    keys = ("parent", "flags", "env", "image", "codemods", "diff", "tune")
+    return all(getattr(one, key) == getattr(other, key) for key in keys)
+
+
+def _crafted(attempt: Attempt, action: TryCandidate, candidate: Candidate, view: RunView) -> bool:
+    """Whether an attempt is what the action would make: the same settings with the same repairs, diff or tuning."""
+    mine = attempt.candidate
+    if (mine.flags, mine.env, mine.build) != (candidate.flags, candidate.env, candidate.build):
+        return False
+    more = [d for d in mine.patches if d not in candidate.patches]
+    made = [view.patches[d] for d in more if d in view.patches]
+    repaired = {p.author.removeprefix(AUTHOR) for p in made if p.author.startswith(AUTHOR)} == set(action.codemods)
+    changed = any(not p.author.startswith(AUTHOR) and p.diff.strip() == action.diff.strip() for p in made)
+    plain = not any(not p.author.startswith(AUTHOR) for p in made)
+    return repaired and (changed if action.diff else plain) and (mine.tables != candidate.tables) == action.tune

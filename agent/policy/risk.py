@@ -1,0 +1,160 @@
+"""How likely a candidate works: each setting may be at fault, and every attempt shifts the blame.
+
+A candidate works when none of its settings is broken (noisy or). A success clears its settings; a failure is shared
+out among the settings it has, each by how suspect it was and by how well it fits the class of the failure. So a bundle
+that fails leads to its likeliest culprit first, and a lone new setting that fails is not tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from day0.agent.policy.belief import Belief
+from day0.agent.policy.seen import Seen
+from day0.agent.policy.settings import DEPTH, SAFE_REDUCE, SPECULATION, TUNED, UNSAFE, Settings, name_of
+from day0.runs.facts import FailureClass
+
+PLAIN = 0.02
+"""any setting that the engine's own --help offers"""
+CLEARED, ANSWERED = 0.003, 0.3
+"""what a measured success leaves of a suspicion; the share that an answer without a measurement leaves"""
+KNOWN: dict[str, float] = {
+    SPECULATION: 0.08,  # draft layers are where first days break: exclude lists, headers, NextN classes
+    UNSAFE: 0.35,  # sglang PR 29313: dead-lock in verification from 16 to 32 requests on
+    TUNED: 0.05,  # tuned rows have broken accuracy (aiter 2656)
+    "tp=1": 0.08,
+    "tp=2": 0.06,
+    SAFE_REDUCE + "=true": 0.005,  # only falls back to RCCL
+    "max-running-requests": 0.01,
+    "dsa-prefill-backend=aiter": 0.25,  # decode with an FP8 cache crashes without open patches (38746, 32849)
+}
+LOSSY = 0.08
+PARALLEL = 0.06
+"""expert parallelism and attention data parallelism"""
+PUBLISHED = 0.5
+"""of the suspicion that stays with a setting of a published recipe of the nearest architecture"""
+RISING = (DEPTH, "chunked-prefill-size", "mem-fraction-static", "max-running-requests", "cuda-graph-max-bs-decode")
+"""numbers of which a larger one breaks what a smaller one broke"""
+
+_DRAFTS = (SPECULATION, DEPTH)
+_REDUCE = (UNSAFE, SPECULATION, "enable-aiter-allreduce-fusion", "ROCM_QUICK_REDUCE", "attention-dp", "ep=")
+_SHAPES = ("tp=", "ep=", "attention-dp", "moe-runner", "attention-backend", "dsa-", "SGLANG", "kv-cache-dtype")
+_ROOM = ("chunked-prefill", "mem-fraction", "max-running", "cuda-graph", "tp=1", "tp=2", DEPTH, "enable-hier", "ep=")
+FITS: dict[FailureClass, tuple[str, ...]] = {
+    FailureClass.ACCURACY_WRONG_OUTPUT: (),  # the lossy ones, see `_fit`
+    FailureClass.HANG_DEADLOCK: _REDUCE,
+    FailureClass.RCCL_COMM: _REDUCE,
+    FailureClass.OOM: _ROOM,
+    FailureClass.MISSING_KERNEL: _SHAPES,
+    FailureClass.MEMORY_FAULT: (*_SHAPES, UNSAFE),
+    FailureClass.SPECULATIVE: _DRAFTS,
+    FailureClass.SHAPE_MISMATCH_QUANT: _DRAFTS,
+    FailureClass.HEADER_COMPILE: _DRAFTS,
+    FailureClass.MISSING_MODEL_SUPPORT: _DRAFTS,
+    FailureClass.GRAPH_CAPTURE: (*_DRAFTS, UNSAFE, "cuda-graph"),
+}
+UNFIT = 0.15
+"""of the blame that a setting takes for a class of failure that it seldom causes"""
+
+
+@dataclass
+class Risk:
+    """Suspicions after what was seen; one table for each set of patches, since a patch may have mended the cause."""
+
+    belief: Belief
+    seen: Sequence[Seen]
+    lossy: frozenset[str]
+    published: frozenset[str]
+    _tables: dict[frozenset[str], dict[str, float]] = field(default_factory=dict)
+
+    def works(self, settings: Settings, tuned: bool) -> float:
+        """The probability that a candidate boots and answers rightly under load."""
+        patches = settings.patches
+        if patches not in self._tables:
+            self._tables[patches] = self._blamed(patches)
+        table, chance = self._tables[patches], 1.0
+        for name in suspects(settings, tuned):
+            chance *= 1.0 - self._of(name, table)
+        return chance
+
+    def _of(self, name: str, table: Mapping[str, float]) -> float:
+        """A setting's own suspicion, or that of a smaller number of its kind (of a wider split for a narrow one)."""
+        found = table.get(name)
+        if found is None:
+            found = self._prior(name)
+        key, _, value = name.partition("=")
+        if key in RISING or key == "tp":
+            for other, suspicion in table.items():
+                if suspicion > found and other.startswith(key) and _beyond(key, value, other.partition("=")[2]):
+                    found = suspicion
+        return found
+
+    def _prior(self, name: str) -> float:
+        key = name.partition("=")[0]
+        base = KNOWN.get(name, KNOWN.get(key))
+        if base is None:
+            parallel = key in ("ep", "attention-dp")
+            base = LOSSY if name in self.lossy else PARALLEL if parallel else PLAIN
+        return base * (PUBLISHED if name in self.published else 1.0)
+
+    def _blamed(self, patches: frozenset[str]) -> dict[str, float]:
+        table: dict[str, float] = {}
+        for one in self.seen:
+            settings = self.belief.settings(one.plan)
+            names = suspects(settings, one.tuned)
+            if one.works:
+                for name in names:
+                    left = table.get(name, self._prior(name))
+                    table[name] = min(left, CLEARED) if one.measured else left * ANSWERED
+            elif one.failed is not None and not patches - settings.patches:
+                self._share(table, names, one.failed.failure or FailureClass.UNKNOWN)
+        return table
+
+    def _share(self, table: dict[str, float], names: Iterable[str], failure: FailureClass) -> None:
+        """Bayes: P(broken | failed) = suspicion x fit / P(at least one is broken)."""
+        weights = {name: table.get(name, self._prior(name)) * self._fit(name, failure) for name in names}
+        none = 1.0
+        for weight in weights.values():
+            none *= 1.0 - weight
+        some = max(1.0 - none, 1e-9)
+        for name, weight in weights.items():
+            table[name] = min(0.999, max(table.get(name, 0.0), weight / some))
+
+    def _fit(self, name: str, failure: FailureClass) -> float:
+        if failure == FailureClass.ACCURACY_WRONG_OUTPUT:
+            return 1.0 if name in self.lossy else UNFIT
+        fitting = FITS.get(failure)
+        return 1.0 if fitting is None or name.startswith(fitting) else UNFIT
+
+
+def suspects(settings: Settings, tuned: bool) -> tuple[str, ...]:
+    """What could be at fault, in a fixed order."""
+    return tuple(sorted({*settings.names, *((TUNED,) if tuned else ())}))
+
+
+def _beyond(key: str, value: str, bound: str) -> bool:
+    """Whether a value lies beyond another that broke: a larger number, or a narrower split."""
+    try:
+        mine, theirs = float(value), float(bound)
+    except ValueError:
+        return False
+    return mine < theirs if key == "tp" else mine > theirs
+
+
+def lossy_names(offered: Sequence[object]) -> frozenset[str]:
+    """Settings of lossy axes: those that may change what the model answers."""
+    from day0.agent.policy.axes import Offer
+    from day0.agent.policy.belief import own_key
+
+    out = set()
+    for one in offered:
+        if isinstance(one, Offer) and one.axis.lossy:
+            for option in one.options:
+                if key := own_key(option):
+                    value = option.flags[key] if key in option.flags else option.env[key]
+                    out.add(SPECULATION if key == DEPTH else name_of(key, value))
+    return frozenset(out)
+
+
+__all__ = ["Risk", "lossy_names", "suspects"]
