@@ -37,7 +37,14 @@ def graph() -> str:
     return f"# The loop\n\n```mermaid\n{graph_picture().strip()}\n```\n"
 
 
-GENERATED: dict[str, Callable[[], str]] = {"cli.md": cli, "graph.md": graph}
+def playbook() -> str:
+    """The axes of the search with what is expected of them, from the tables that the policies use."""
+    from playbook_doc import playbook as drawn
+
+    return drawn()
+
+
+GENERATED: dict[str, Callable[[], str]] = {"cli.md": cli, "graph.md": graph, "playbook.md": playbook}
 
 
 def main() -> int:

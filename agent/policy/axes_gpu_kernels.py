@@ -35,6 +35,15 @@ def _not_shared(site: Site) -> str:
 
 
 FUSE, SPLIT = "enforce-shared-experts-fusion", "disable-shared-experts-fusion"
+
+
+def _graphs(site: Site) -> tuple[Option, ...]:
+    flag = "cuda-graph-max-bs-decode"
+    older = "cuda-graph-max-bs"  # the name in builds before 0.5.15
+    flag = older if site.engine.flag(flag) is None and site.engine.flag(older) is not None else flag
+    return tuple(Option(f"{flag} {n}", {flag: n}) for n in (256, 128, 512))
+
+
 _axis = partial(Axis, GPU)
 
 GPU_KERNEL_AXES: tuple[Axis, ...] = (
@@ -145,7 +154,7 @@ GPU_KERNEL_AXES: tuple[Axis, ...] = (
     ),
     _axis(
         "graph-batch",
-        ladder("cuda-graph-max-bs-decode", 256, 128, 512),
+        _graphs,
         0.04,
         "decode batches above the captured size run without a graph",
         "SGLang cookbook for GLM-5.2 (128 balanced, 256 high throughput)",
