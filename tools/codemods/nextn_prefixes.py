@@ -27,17 +27,23 @@ LISTED = (
 TELLING = ("DRAFT_PREFIXES", '"model.decoder"', "'model.decoder'")
 MAX_FILES, MAX_CHARS = 16, 1 << 20
 GONE = ("no exclude entry for model.",)
+UPSTREAM = "sglang PR 30265"
 
 
 def change(source: Source, config: Mapping[str, Any], evidence: str) -> Change:
     """The files whose table does not lead from this checkpoint's names to the engine's, mended.
 
-    Raises `Refused`: the checkpoint excludes nothing of a draft layer, no table is there, all lead there already.
+    Raises `Refused`: the checkpoint excludes nothing of a draft layer, the build translates the names itself, no table
+    is there, all lead there already.
     """
     del evidence
     draft = draft_of(config)
     if not draft.modules:
         raise Refused("the checkpoint's exclude list names nothing of a draft layer: there is nothing to translate")
+    if own := _translates(source, config):
+        raise Refused(
+            f"already upstream ({UPSTREAM}): {own} of this build translates the names itself: nothing to change"
+        )
     seen, new = 0, {}
     for path in _files(source):
         text = source(path)
@@ -53,6 +59,23 @@ def change(source: Source, config: Mapping[str, Any], evidence: str) -> Change:
     if not new:
         raise Refused("the engine's tables lead to every excluded module of the draft layer already: nothing to change")
     return Change(new, GONE)
+
+
+def _translates(source: Source, config: Mapping[str, Any]) -> str:
+    """The draft class of the checkpoint's architecture, where it takes layer number and exclude list into account."""
+    for architecture in config.get("architectures") or ():
+        name = f"{architecture}NextN"
+        for path in holding(source, f"class {name}", "*.py"):
+            try:
+                module = ast.parse(source(path) or "")
+            except (SyntaxError, ValueError, RecursionError):
+                continue
+            for node in ast.walk(module):
+                if isinstance(node, ast.ClassDef) and node.name == name:
+                    words = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+                    if {"num_hidden_layers", "exclude_layers"} <= words:
+                        return name
+    return ""
 
 
 def _files(source: Source) -> list[str]:
@@ -90,7 +113,7 @@ def _mended(text: str, path: str, draft: Draft, *, shared: bool) -> str:
 CODEMOD = Codemod(
     name="nextn-prefixes",
     title="Translate quantisation excludes of the draft layer for any layer number",
-    upstream="sglang PR 30265",
+    upstream=UPSTREAM,
     issue="quant-half-width",
     change=change,
 )

@@ -41,6 +41,7 @@ KERNELS = (
     "sglang/python/sglang/kernels/jit/csrc/elementwise/fused_metadata_copy.cuh",
 )
 """Kernels compiled at run time that are known to have gone unguarded, in the layouts of several releases."""
+UPSTREAM = "sglang PR 29373"
 MAX_FILES, MAX_CHARS = 8, 1 << 20
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")')
 _NAMED = re.compile(r"([\w+-]+\.(?:cuh|cu|hpp|h))\b(?::\d+)?(?::\d+)?: (?:fatal )?error")
@@ -64,7 +65,9 @@ def change(source: Source, config: Mapping[str, Any], evidence: str) -> Change:
             new[path] = made
             headers |= found
     if not new:
-        raise Refused("no kernel source here includes a CUDA header outside a ROCm guard: nothing to change")
+        known = next((path.rpartition("/")[2] for path in KERNELS if source(path) is not None), "")
+        already = f"; {known} has its guard already, as upstream does ({UPSTREAM})" if known else ""
+        raise Refused(f"no kernel source here includes a CUDA header outside a ROCm guard: nothing to change{already}")
     stems = {path.rpartition("/")[2].rpartition(".")[0] for path in new}
     gone = [f"'{header}' file not found" for header in headers] + [f"{stem} could not be built" for stem in stems]
     return Change(new, tuple(sorted(gone)))
@@ -189,7 +192,7 @@ def _preprocessed(text: str, path: str, macros: tuple[str, ...]) -> tuple[str, l
 CODEMOD = Codemod(
     name="rocm-guard",
     title="Guard CUDA headers of a JIT kernel for ROCm",
-    upstream="sglang PR 29373",
+    upstream=UPSTREAM,
     issue="jit-cuda-header",
     change=change,
 )

@@ -235,6 +235,23 @@ def test_what_can_not_be_mended_is_refused_with_the_reason(text, asked, why):
         mended(text, asked)
 
 
+def test_s76_a_build_that_translates_the_names_itself_is_left_alone():
+    own = """
+class GlmMoeDsaForCausalLMNextN(DeepseekV3ForCausalLMNextN):
+    def resolve(self, config, quant):
+        prefix = f"model.layers.{config.num_hidden_layers}."
+        return [name for name in quant.exclude_layers if name.startswith(prefix)]
+"""
+    asked = config() | {"architectures": ["GlmMoeDsaForCausalLM"]}
+    files = Files({WEIGHTS: MAPPER, "sglang/python/sglang/srt/models/glm4_moe.py": own})
+    with pytest.raises(Refused, match=r"already upstream \(sglang PR 30265\)"):
+        nextn_prefixes.change(files, asked, "")
+    assert nextn_prefixes.change(files, config() | {"architectures": ["Other"]}, "").files
+    guarded = rocm_guard.change(Files(TREE), {}, "").files
+    with pytest.raises(Refused, match=r"as upstream does \(sglang PR 29373\)"):
+        rocm_guard.change(Files({**TREE, **guarded}), {}, "")
+
+
 def test_a_table_that_another_file_reads_stays_where_it_is():
     files = Files({WEIGHTS: MAPPER, "sglang/python/sglang/srt/user.py": "from x import DRAFT_PREFIXES\n"})
     made = nextn_prefixes.change(files, config(), "").files[WEIGHTS]
