@@ -105,14 +105,9 @@ def over(base: Source, patches: Sequence[Patch]) -> Source:
     """The source as it is with the patches applied. Raises `CandidateFailed`."""
     if not patches:
         return base
-    from day0.tools.patch import applied
+    from day0.tools.patch import Over, applied
 
-    changed = applied(patches, base)
-
-    def read(path: str) -> str | None:
-        return changed[path] if path in changed else base(path)
-
-    return read
+    return Over(base, applied(patches, base))
 
 
 def _config(folder: str) -> dict[str, object]:
