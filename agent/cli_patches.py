@@ -41,7 +41,7 @@ def approve(patch: PatchId, reason: Reason = "", json: Json = False) -> None:
 
 @group.command()
 def reject(patch: PatchId, reason: Reason = "", json: Json = False) -> None:
-    """Record that this content may not go upstream. Recipes that have it keep it, and say that it is not upstream."""
+    """Record that this content may not go upstream. Recipes that have it stay as they are."""
     from day0.agent import reviewing
 
     reviewing.review(patch, "rejected", reason, as_json=json)
