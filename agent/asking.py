@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from day0.agent import limits
 from day0.agent.settings import Settings
-from day0.runs.errors import UserError
+from day0.runs.engine_facts import ModelFacts
+from day0.runs.errors import Refused, UserError
 from day0.runs.schema import RunRequest
-from day0.runs.workload import Workload
+from day0.runs.workload import Target, Workload
 
 POLICIES = ("auto", "playbook", "llm", "tpe", "random", "default")
 FASTEST_TTFT_MS = 0.5
@@ -65,6 +66,7 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
             raise UserError(
                 f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {found.facts.context}"
             )
+    check_target(found.target, found.facts)
     options = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
     return RunRequest(
         model=found.model,
@@ -77,6 +79,16 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         budget_hours=hours,
         max_attempts=asked.max_attempts or target.max_attempts or 200,
     )
+
+
+def check_target(target: Target, model: ModelFacts) -> None:
+    """Raises `UserError` for a target that sets what no configuration may: a file is no consent."""
+    from day0.agent import compose
+
+    try:
+        compose.engine(target.engine).check_target(target, model)
+    except Refused as refused:
+        raise UserError(f"target `{target.name}`: {refused}") from None
 
 
 def check_slo(workload: Workload) -> None:

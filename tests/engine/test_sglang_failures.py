@@ -147,6 +147,20 @@ def test_facts_of_the_installed_build(facts: EngineFacts) -> None:
     assert all(flag.takes_value or flag.kind in ("switch", "") for flag in facts.flags)
 
 
+def test_s60_a_checkpoint_that_brings_code_fails_without_it_having_run(world: World, tmp_path: Path) -> None:
+    bad, ran = tmp_path / "bad", tmp_path / "ran"
+    shutil.copytree(world.model, bad)
+    config = json.loads((bad / "config.json").read_text())
+    names = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil", "AutoTokenizer": ["evil.Evil", None]}
+    config |= {"model_type": "evil", "auto_map": names}
+    (bad / "config.json").write_text(json.dumps(config))
+    (bad / "evil.py").write_text(f"open({str(ran)!r}, 'w').write('ran')")
+    failed = world.fails(model=bad)
+    assert (failed.failure, failed.issue) == ("missing_model_support", "checkpoint-brings-code")
+    assert "contains custom code" in failed.evidence
+    assert not ran.exists()
+
+
 def test_a_server_answers_counts_and_ends_in_order(world: World) -> None:
     sums = [json.loads(line) for line in (world.model / "day0-task.jsonl").read_text().splitlines()]
     began = time.monotonic()

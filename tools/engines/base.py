@@ -14,6 +14,7 @@ from typing import Protocol
 import httpx
 from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts
+from day0.runs.workload import Target
 from day0.sandboxes.base import Sandbox
 
 
@@ -74,8 +75,18 @@ class Engine(Protocol):
         """Raises `Refused`: unknown flag (with the nearest names), value of the wrong type, banned flag or variable."""
         ...
 
+    def check_target(self, target: Target, model: ModelFacts) -> None:
+        """Raises `Refused` for a flag of a target's own that nobody may set: it fakes, or runs a checkpoint's code.
+
+        Without the build's facts, so that it can be said when a run is asked for.
+        """
+        ...
+
     def launch(self, candidate: Candidate, facts: EngineFacts, *, host: str, port: int) -> Launch:
-        """The command line. Equal candidates give equal lines but for host and port."""
+        """The command line. Equal candidates give equal lines but for host and port.
+
+        Raises `Refused` for a flag that the build doesn't have or by which a checkpoint's own code would run.
+        """
         ...
 
     def answers(self, http: httpx.Client, *, timeout_s: float = 60.0) -> str:

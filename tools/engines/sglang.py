@@ -16,7 +16,7 @@ from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
 from day0.runs.facts import FailureClass
-from day0.runs.workload import FlagValue
+from day0.runs.workload import FlagValue, Target
 from day0.sandboxes.base import Process, Sandbox
 from day0.tools.engines import prometheus, rules, sglang_bans
 from day0.tools.engines.base import Counters, Launch
@@ -104,11 +104,20 @@ class Sglang:
             sglang_bans.check(flag.name, value, model)
         rules.check_env(candidate.env, facts, sglang_bans.FAKING_ENV)
 
+    def check_target(self, target: Target, model: ModelFacts) -> None:
+        """See the port."""
+        for name, value in target.base_flags.items():
+            try:
+                sglang_bans.check(name, value, model)
+            except ValueError:
+                raise Refused(f"--{name} can't have the value {value!r}") from None
+
     def launch(self, candidate: Candidate, facts: EngineFacts, *, host: str, port: int) -> Launch:
         """See the port. Adds the counters' endpoint and keeps the engine offline; nothing else is decided here."""
         argv = [*SERVER, "--model-path", candidate.model, "--host", host, "--port", str(port), "--enable-metrics"]
         for name in sorted(candidate.flags):
             flag, value = rules.known_flag(name, facts), candidate.flags[name]
+            sglang_bans.check_code(flag.name, value)  # whoever set it: nobody consented
             if not flag.takes_value:
                 argv.append(f"--{name}" if value else f"--no-{name}")
             else:

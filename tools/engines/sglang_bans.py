@@ -36,6 +36,18 @@ def check(name: str, value: FlagValue, model: ModelFacts | None) -> None:
         raise Refused(f"--{name} changes what is served or measured; it is banned while results count")
     if name == "load-format" and value == "dummy":
         raise Refused("--load-format dummy serves random weights: banned")
+    check_code(name, value)
+    if name.startswith("speculative-accept-threshold") and float(value) < 1:
+        raise Refused(f"--{name} below 1 accepts tokens that the model would not write: banned")
+    if name == "json-model-override-args":
+        _check_override(str(value))
+    if name == "context-length" and (model is None or rules.size(value) < model.context):
+        full = f"the model's {model.context}" if model else "the model's own"
+        raise Refused(f"--context-length shorter than {full} makes the work easier: banned")
+
+
+def check_code(name: str, value: FlagValue) -> None:
+    """Raises `Refused` for a flag that runs a checkpoint's own code or takes weights from elsewhere (S60, S61)."""
     if name in ("load-format", "speculative-draft-load-format") and (value == "dummy" or value in _PICKLE):
         raise Refused(
             f"--{name} {value} runs code from the checkpoint or serves other weights: use auto or safetensors"
@@ -44,13 +56,6 @@ def check(name: str, value: FlagValue, model: ModelFacts | None) -> None:
         raise Refused(
             "--trust-remote-code runs code from the checkpoint: it needs a person's consent for this revision"
         )
-    if name.startswith("speculative-accept-threshold") and float(value) < 1:
-        raise Refused(f"--{name} below 1 accepts tokens that the model would not write: banned")
-    if name == "json-model-override-args":
-        _check_override(str(value))
-    if name == "context-length" and (model is None or rules.size(value) < model.context):
-        full = f"the model's {model.context}" if model else "the model's own"
-        raise Refused(f"--context-length shorter than {full} makes the work easier: banned")
 
 
 def _check_override(text: str) -> None:

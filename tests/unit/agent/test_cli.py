@@ -93,6 +93,16 @@ def test_a_target_that_cannot_be_reached(day0: Day0, model: Path) -> None:
     assert "mi355x" in sentence(wrong(day0, "run", str(model), "--target", "mi355x"))
 
 
+@pytest.mark.parametrize(
+    ("flag", "why"), [("trust-remote-code: true", "consent"), ("load-format: dummy", "random"), ("port: 80", "itself")]
+)
+def test_s60_a_target_file_is_no_consent(day0: Day0, model: Path, tmp_path: Path, flag: str, why: str) -> None:
+    text = (Path(__file__).parents[3] / "runs/library/target/cpu.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(text.replace("base_flags:\n", f"base_flags:\n  {flag}\n"))
+    said = sentence(wrong(day0, "submit", str(model), "--target", "mine.yaml"))
+    assert why in said and "target" in said
+
+
 def test_an_unknown_policy(day0: Day0, model: Path) -> None:
     assert "playbook" in sentence(wrong(day0, "run", str(model), "--policy", "magic"))
 

@@ -134,6 +134,13 @@ def test_what_is_wrong_with_a_checkpoint_is_a_warning(tmp_path):
         assert part in text
 
 
+def test_s60_a_survey_tells_of_a_checkpoints_code_and_runs_none(tmp_path):
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')"
+    place(tmp_path, MINIMAX, x__py=code, modeling_x__py=code, tokenizer__json="{}")
+    assert any("auto_map" in said and "consent" in said for said in survey(tmp_path).warnings)
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"1234567", struct.pack("<Q", 2**40) + b"{}", struct.pack("<Q", 4) + b"nope"])
 def test_a_file_that_is_no_safetensors_is_told_apart(tmp_path, content):
     (tmp_path / "x.safetensors").write_bytes(content)

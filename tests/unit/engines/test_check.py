@@ -93,6 +93,22 @@ def test_s39_what_fakes_a_result_is_refused(facts, flags, says):
     assert says in refusal(facts, flags)
 
 
+@pytest.mark.parametrize("flags", [{"trust-remote-code": True}, {"load-format": "pt"}])
+def test_s60_s61_no_server_is_launched_that_runs_a_checkpoints_code_whoever_set_the_flag(facts, flags):
+    with pytest.raises(Refused, match="code from the checkpoint"):
+        Sglang().launch(candidate(flags), facts, host="127.0.0.1", port=1)
+    bad = target("cpu").model_copy(update={"base_flags": {**target("cpu").base_flags, **flags}})
+    with pytest.raises(Refused, match="code from the checkpoint"):
+        Sglang().check_target(bad, MODEL)
+    Sglang().check_target(target("cpu"), MODEL)
+
+
+@pytest.mark.parametrize("flags", [{"json-model-override-args": "{"}, {"speculative-accept-threshold-acc": "x"}])
+def test_a_target_with_a_value_that_is_none_is_refused(flags):
+    with pytest.raises(Refused):
+        Sglang().check_target(target("cpu").model_copy(update={"base_flags": flags}), MODEL)
+
+
 def test_a_context_length_is_refused_where_the_models_own_is_unknown(facts):
     assert "shorter than the model's own" in refusal(facts, {"context-length": 10**9}, model=None)
 
