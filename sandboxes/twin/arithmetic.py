@@ -1,7 +1,7 @@
 """What a small function of engine source gives, found by reading it: nothing of the file is ever run by Python.
 
-Numbers, texts and lists, `if`, `for`, `while`, `return`, assignments, arithmetic and a few built-in functions; no
-attributes, imports, classes or files. Steps, sizes and depth are limited. What is not understood is `Unclear`.
+Numbers, texts and lists, `if`, `for`, `while`, `return`, assignments, arithmetic, comprehensions and a few built-in
+functions; no attributes, classes or files. Steps, sizes and depth are limited. What is not understood is `Unclear`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,8 @@ BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
     ast.RShift: operator.rshift,
+    ast.LShift: lambda a, b: operator.lshift(a, min(b, 64)),
+    ast.Pow: lambda a, b: operator.pow(a, b) if abs(a) < 1024 and 0 <= b < 64 else LARGEST * 2,
 }
 COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -48,14 +50,19 @@ UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
     "bool": bool,
+    "divmod": divmod,
+    "enumerate": lambda items: tuple(enumerate(items)),
     "float": float,
     "int": int,
     "len": len,
+    "list": tuple,
     "max": max,
     "min": min,
     "round": round,
     "sorted": sorted,
     "sum": sum,
+    "tuple": tuple,
+    "zip": lambda *items: tuple(zip(*items, strict=False)),
     "math.ceil": math.ceil,
     "math.floor": math.floor,
 }
@@ -70,6 +77,14 @@ class _Return(Exception):
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
+
+
+class _Break(Exception):
+    pass
+
+
+class _Continue(Exception):
+    pass
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -94,7 +109,7 @@ class _Reader:
                 try:
                     self.run([node], self.globals)
                 except (Unclear, *FAILURES):
-                    continue
+                    continue  # what needs it says so
 
     def call(self, name: str, args: Sequence[Any], depth: int) -> Any:
         """A function of the module. Raises `Unclear`."""
@@ -115,6 +130,8 @@ class _Reader:
             self.run(made.body, names)
         except _Return as done:
             return done.value
+        except (_Break, _Continue):
+            raise Unclear(f"{name} is no Python") from None
         except Unclear:
             raise
         except FAILURES as error:
@@ -129,29 +146,53 @@ class _Reader:
             self._step()
             if isinstance(node, ast.Return):
                 raise _Return(None if node.value is None else self.of(node.value, names))
+            if isinstance(node, (ast.Break, ast.Continue)):
+                raise _Break if isinstance(node, ast.Break) else _Continue
             if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 self._assign(node, names)
             elif isinstance(node, ast.If):
                 self.run(node.body if self.of(node.test, names) else node.orelse, names)
-            elif isinstance(node, ast.For) and isinstance(node.target, ast.Name) and not node.orelse:
-                for item in self.of(node.iter, names):
-                    names[node.target.id] = item
-                    self.run(node.body, names)
-            elif isinstance(node, ast.While) and not node.orelse:
-                while self.of(node.test, names):
-                    self.run(node.body, names)
-            elif not isinstance(node, ast.Pass) and not (isinstance(node, ast.Expr) and _is_text(node.value)):
+            elif isinstance(node, (ast.For, ast.While)) and not node.orelse:
+                self._loop(node, names)
+            elif not isinstance(node, (ast.Pass, ast.Import)) and not _is_text(node):
                 raise Unclear(f"line {node.lineno}: {type(node).__name__} is not understood")
+
+    def _loop(self, node: ast.For | ast.While, names: dict[str, Any]) -> None:
+        try:
+            for _ in self._rounds(node, names):
+                try:
+                    self.run(node.body, names)
+                except _Continue:
+                    continue
+        except _Break:
+            return
+
+    def _rounds(self, node: ast.For | ast.While, names: dict[str, Any]) -> Iterator[None]:
+        if isinstance(node, ast.While):
+            while self.of(node.test, names):
+                yield
+            return
+        for item in self.of(node.iter, names):
+            self._put(node.target, item, names)
+            yield
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, names: dict[str, Any]) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        target = targets[0]
-        if len(targets) != 1 or not isinstance(target, ast.Name) or node.value is None:
-            raise Unclear(f"line {node.lineno}: only names are assigned to")
-        found = self.of(node.value, names)
+        if len(targets) != 1 or node.value is None:
+            raise Unclear(f"line {node.lineno}: one assignment at a time is understood")
+        found, target = self.of(node.value, names), targets[0]
         if isinstance(node, ast.AugAssign):
-            found = self._binary(node.op, self._name(target, names), found)
-        names[target.id] = found
+            found = self._binary(node.op, self.of(target, names), found)
+        self._put(target, found, names)
+
+    def _put(self, target: ast.expr, value: Any, names: dict[str, Any]) -> None:
+        if isinstance(target, ast.Name):
+            names[target.id] = value
+            return
+        if not isinstance(target, (ast.Tuple, ast.List)) or len(target.elts) != len(value):
+            raise Unclear(f"line {target.lineno}: only names are assigned to")
+        for one, part in zip(target.elts, value, strict=True):
+            self._put(one, part, names)
 
     def of(self, node: ast.expr | None, names: Mapping[str, Any]) -> Any:
         """An expression's value."""
@@ -170,6 +211,19 @@ class _Reader:
         return tuple(self.of(item, names) for item in node.elts)
 
     _list = _tuple
+
+    def _listcomp(self, node: ast.ListComp | ast.GeneratorExp, names: Mapping[str, Any]) -> Any:
+        inner, found = dict(names), []
+        if len(node.generators) != 1:
+            raise Unclear(f"line {node.lineno}: one `for` at a time is understood")
+        (made,) = node.generators
+        for item in self.of(made.iter, inner):
+            self._put(made.target, item, inner)
+            if all(self.of(test, inner) for test in made.ifs):
+                found.append(self.of(node.elt, inner))
+        return tuple(found)
+
+    _generatorexp = _listcomp
 
     def _dict(self, node: ast.Dict, names: Mapping[str, Any]) -> Any:
         pairs = zip(node.keys, node.values, strict=True)
@@ -239,5 +293,5 @@ class _Reader:
             raise Unclear("it does not come to an end")
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
