@@ -86,10 +86,15 @@ class Untuned(Frozen):
         return len(self.tuned) / count if count else None
 
     def wanted(self) -> tuple[Shape, ...]:
-        """The shapes for every padded batch up to the chunk, smallest first: a log names only batches that came."""
+        """The shapes for every padded batch up to the chunk, smallest first: a log names only batches that came.
+
+        At least up to the engine's default chunk, so that a table goes on serving when a later candidate raises it.
+        """
         kernels = dict.fromkeys(shape.at(1) for shape in self.shapes)
         have = set(self.tuned)
-        every = {kernel.at(tokens) for kernel in kernels for tokens in padded(self.chunk)} | set(self.shapes)
+        every = {kernel.at(tokens) for kernel in kernels for tokens in padded(max(self.chunk, CHUNK))} | set(
+            self.shapes
+        )
         return tuple(sorted(every - have, key=lambda s: (s.key()[1:], s.token)))
 
 
@@ -196,8 +201,9 @@ def untuned_of(model: ModelFacts, flags: Mapping[str, FlagValue]) -> Untuned:
         Shape(token=1, expert=max(1, model.experts // max(1, ep)) + more, topk=model.experts_per_token + more, **base)
         for more in _fusions(model, flags)
     ]
-    every = [shape.at(tokens) for shape in shapes for tokens in padded(chunk if chunk > 0 else CHUNK)]
-    return Untuned(shapes=tuple(every), chunk=chunk if chunk > 0 else CHUNK, source="facts")
+    most = max(chunk, CHUNK)
+    every = [shape.at(tokens) for shape in shapes for tokens in padded(most)]
+    return Untuned(shapes=tuple(every), chunk=most, source="facts")
 
 
 def _fusions(model: ModelFacts, flags: Mapping[str, FlagValue]) -> Iterable[int]:

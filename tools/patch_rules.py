@@ -23,7 +23,7 @@ BARRED = frozenset({
     "evals", "op_tests", "workflows", "docker", "ci", "scripts", "3rdparty", "third_party", "node_modules",
 })  # fmt: skip
 BARRED_FILES = re.compile(
-    r"(test_.*|.*_test|conftest|bench_.*|.*_bench|benchmark_.*|setup|setup_\w+|sitecustomize|usercustomize)\.\w+\Z"
+    r"(test_.*|.*_test|conftest|bench_.*|.*_bench|benchmark_.*|setup|setup_\w+|sitecustomize|usercustomize|_?version)\.\w+\Z"
 )
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*\Z")
 _GIT = re.compile(r"diff --git a/(\S+) b/(\S+)\Z")

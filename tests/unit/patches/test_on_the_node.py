@@ -142,13 +142,13 @@ def rows_of(shapes):
 
 
 def test_the_images_tables_are_merged_in_and_what_they_hold_is_not_tuned_again(tmp_path):
-    told = Untuned(shapes=(A,), arch="gfx950", chunk=64)
+    told = Untuned(shapes=(A,), arch="gfx950")
     other = A.model_copy(update={"model_dim": 2048})
-    node = with_image(tmp_path, rows_of(told.wanted()[:3]), rows_of([other]))
+    node = with_image(tmp_path, rows_of(told.wanted()[:11]), rows_of([other]))
     before = node.clock.now()
     with job(node) as sandbox:
         _, table = finished(tune.tune(sandbox, told, build=BUILD, clock=node.clock, timeout_s=7200))
-    assert node.clock.now() - before < 600, "four rows, not seven"
+    assert node.clock.now() - before < 600, "four rows, not fifteen"
     assert len(table.shapes) == 4 and coverage([*told.wanted(), other], [table.text], arch="gfx950") == 1.0
     node = with_image(tmp_path / "2", rows_of(told.wanted()))
     with job(node) as sandbox, pytest.raises(Refused, match="already"):
@@ -177,15 +177,15 @@ def test_s27_a_lock_that_a_killed_tuner_left_is_removed_first(twin, tmp_path):
     lock = tmp_path / "twin" / "caches" / "jit" / "lock_module_moe"
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
-    told = Untuned(shapes=(A,), arch="gfx950", chunk=1)
+    told = Untuned(shapes=(A,), arch="gfx950")
     with job(twin) as sandbox:
         facts, table = finished(tune.tune(sandbox, told, build=BUILD, clock=twin.clock, timeout_s=900))
-    assert table.rows == 1 and not lock.exists()
+    assert table.rows > 5 and not lock.exists()
     assert any("removed 1 locks" in f.text for f in facts if isinstance(f, Progress))
 
 
 def test_a_tuner_that_dies_is_started_again_for_what_is_missing_and_one_that_gives_nothing_is_told(tmp_path, twin):
-    told = Untuned(shapes=(A,), arch="gfx950", chunk=8)
+    told = Untuned(shapes=(A,), arch="gfx950")
     starts = []
 
     def dies(ctx):
@@ -199,7 +199,7 @@ def test_a_tuner_that_dies_is_started_again_for_what_is_missing_and_one_that_giv
     node = TwinNode("twin-1", tmp_path / "twin", WORLD, cancel=lambda: False, extra={script: dies})
     with job(node) as sandbox:
         _, table = finished(tune.tune(sandbox, told, build=BUILD, clock=node.clock, timeout_s=7200))
-    assert len(starts) == 2 and table.rows == 4
+    assert len(starts) == 2 and table.rows == 15
     broken = TwinNode("twin-2", tmp_path / "twin", WORLD, cancel=lambda: False, extra={script: nothing})
     with job(broken) as sandbox, pytest.raises(CandidateFailed, match="no row that holds: no GPU") as failed:
         finished(tune.tune(sandbox, told, build=BUILD, clock=broken.clock, timeout_s=7200))

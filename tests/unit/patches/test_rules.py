@@ -1,5 +1,7 @@
 """What a patch may be, and that git's own reading of it can do no more."""
 
+import os
+
 import pytest
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
 from day0.tools import patch, patch_git, patch_rules
@@ -56,12 +58,27 @@ def test_s63_a_path_out_of_the_source_is_refused(path):
         "sglang/benchmark/x.py", "sglang/python/sglang/srt/conftest.py", "aiter/op_tests/test_moe.py",
         "sglang/python/setup.py", "sglang/python/sglang/srt/test_models.py", "sglang/python/sglang/eval/x.py",
         "aiter/3rdparty/composable_kernel/x.hpp", "sglang/python/sglang/srt/run.sh", "sglang/python/sglang/srt/lib.so",
-        "sglang/python/sglang/sitecustomize.py", "Mooncake/x.py", "tools/harness/loadgen.py",
+        "sglang/python/sglang/sitecustomize.py", "sglang/python/sglang/version.py",
+        "Mooncake/x.py", "tools/harness/loadgen.py",
     ],
 )  # fmt: skip
 def test_s64_tests_benchmarks_workflows_and_what_is_no_source_are_refused(path):
     with pytest.raises(Refused):
         proposed(new_file(path))
+
+
+PIECES = ["..", ".", "", ".git", "sglang", "python", "srt", "tests", "a.py", "x.cuh", "aiter", "b c", "a\\b", "é", "C:"]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7), st.sampled_from(["", "sglang/python/sglang/", "/"]))
+def test_s63_whatever_path_is_taken_lies_in_the_source(parts, root):
+    path = root + "/".join(parts)
+    try:
+        patch_rules.check_path(path)
+    except Refused:
+        return
+    assert path.startswith(patch_rules.ROOTS) and path == os.path.normpath(path) and path.isascii()
+    assert not any(part.startswith(".") or part in patch_rules.BARRED for part in path.split("/"))
 
 
 def refusal(diff):

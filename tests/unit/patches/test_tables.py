@@ -77,7 +77,9 @@ def test_every_form_of_line_is_read_and_counted_once():
 def test_a_log_names_the_batches_that_came_all_others_are_asked_for_too():
     wanted = untuned(LOG.encode()).wanted()
     fused = [s.token for s in wanted if s.inter_dim == 512]
-    assert fused == [n for n in padded(4096) if n != 8] and fused[-1] == 4096
+    assert fused == [n for n in padded(16384) if n != 8] and fused[-1] == 16384, "not only up to this server's chunk"
+    larger = untuned(LOG.replace("chunked_prefill_size=4096", "chunked_prefill_size=131072").encode()).wanted()
+    assert max(s.token for s in larger) == 131072
     assert untuned(b"nothing here").wanted() == () and untuned(b"").coverage is None
 
 
@@ -125,7 +127,7 @@ def test_batches_are_padded_as_aiter_does(most):
 def test_facts_alone_name_both_keys_unless_a_flag_decides(flags, keys):
     told = untuned_of(GLM, {**flags, "chunked-prefill-size": 1024})
     assert {(s.inter_dim, s.expert, s.topk) for s in told.shapes} == keys
-    assert {s.token for s in told.shapes} == set(padded(1024)) and told.source == "facts"
+    assert {s.token for s in told.shapes} == set(padded(16384)) and told.source == "facts"
     assert all((s.model_dim, s.q_dtype_a, s.q_dtype_w, s.q_type) == (6144, *FP4) for s in told.shapes)
 
 
