@@ -10,7 +10,7 @@ from day0.runs.errors import Refused
 from day0.runs.values import Frozen
 from pydantic import Field, TypeAdapter, ValidationError
 
-MAX_ARGUMENTS = 20_000
+MAX_ARGUMENTS = 80_000
 
 
 class ReadHelp(Frozen):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from day0.agent.policy.actions import Action
 from day0.agent.policy.axes import Offer, offers, site_of
+from day0.agent.policy.context_crafts import fallbacks, made, named
 from day0.agent.policy.decide import gain, threshold, worth
 from day0.agent.policy.trials import standing
 from day0.agent.policy.untrusted import cut, fence, line
@@ -65,6 +66,7 @@ def _parts(view: RunView, advice: Sequence[Action], level: Level) -> tuple[str, 
         _standing(view, offered),
         _attempts(view, level),
         _axes(offered, level),
+        made(view) if site_of(view).kind != "cpu" else "",
         _advice(advice),
         _answers(view, level),
     )
@@ -144,7 +146,10 @@ def _row(attempt: Attempt, view: RunView, level: Level) -> str:
     parent = view.attempt(attempt.parent or "")
     base = parent.candidate if parent else None
     changes = attempt.candidate.changed(base) if base else {}
-    moved = ", ".join(f"{line(k, 60)} {_value(old)}→{_value(new)}" for k, (old, new) in changes.items())
+    moved = ", ".join(
+        f"{line(k, 60)} {_value(named(k, old, view))}→{_value(named(k, new, view))}"
+        for k, (old, new) in changes.items()
+    )
     knee = attempt.knee(view.request.workloads[0].name)
     figures = f"knee {knee.rate_rps:.3g} req/s, {knee.goodput_tok_s:.4g} tok/s" if knee else "no knee"
     points = [p for _, rung, p in attempt.points if rung == Rung.MEASURE and not p.void]
@@ -152,6 +157,7 @@ def _row(attempt: Attempt, view: RunView, level: Level) -> str:
     more = gain(attempt, parent, view.request, view.node.gpus) if parent else None
     rows = f"{attempt.id} [{attempt.status.value}] {moved or 'the defaults'} (on {attempt.parent or '-'}): {figures}"
     rows += f", {more:+.1%} over its parent" if more is not None else ""
+    rows += fallbacks(attempt, view)
     if level.reasons:
         rows += f"; misses: {line('; '.join(misses), 120)}" if misses else ""
         rows += "\n" + fence(attempt.reason, f"why {attempt.id} ended", 240) if attempt.reason else ""
@@ -165,7 +171,7 @@ def _axes(offered: Sequence[Offer], level: Level) -> str:
             if level.unusable:
                 rows.append(f"- {one.axis.name}: not here: {line(one.reason, 120)}")
             continue
-        options = " | ".join(_flags(dict(o.flags), dict(o.env)) for o in one.options[: level.options])
+        options = " | ".join(_flags(dict(o.flags), dict(o.env)) or o.label for o in one.options[: level.options])
         lossy = "; may change outputs" if one.axis.lossy else ""
         rows.append(f"- {one.axis.name}: {options}; {one.axis.gain:+.0%}; {one.axis.why}{lossy}")
     return "\n".join(rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.axes import Option
 from day0.agent.policy.ideas import Idea
+from day0.agent.policy.trials import AUTHOR
 from day0.runs.schema import AttemptStatus
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from day0.runs.candidate import Candidate
     from day0.runs.schema import Attempt
 
-AUTHOR = "codemod:"
 DIFFS = frozenset({"llm", "auto"})
 """policies under which a diff may be proposed: those that may ask an LLM"""
 UNBLOCKS = 0.05

@@ -127,9 +127,10 @@ class LLMPolicy:
         candidate = admit(call, view, check=self.check)
         if isinstance(candidate, Refused):
             return candidate.reason
-        if candidate.digest() in seen:
+        crafted = f"{call.codemods} {call.diff} {call.tune}" if call.crafted else ""
+        if candidate.digest() + crafted in seen:
             return "the same candidate twice in one answer"
-        seen.add(candidate.digest())
+        seen.add(candidate.digest() + crafted)
         return ""
 
     def _reply(self, heard: _Heard) -> str:

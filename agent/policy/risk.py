@@ -21,6 +21,10 @@ CLEARED, ANSWERED = 0.003, 0.3
 """what a measured success leaves of a suspicion; the share that an answer without a measurement leaves"""
 KNOWN: dict[str, float] = {
     SPECULATION: 0.08,  # draft layers are where first days break: exclude lists, headers, NextN classes
+    DEPTH: 0.05,
+    f"{DEPTH}=4": 0.10,  # beyond three drafts a kernel is compiled that lacked a guard for ROCm (sglang PR 29373)
+    f"{DEPTH}=5": 0.10,
+    f"{DEPTH}=6": 0.10,
     UNSAFE: 0.35,  # sglang PR 29313: dead-lock in verification from 16 to 32 requests on
     TUNED: 0.05,  # tuned rows have broken accuracy (aiter 2656)
     "tp=1": 0.08,
@@ -30,6 +34,8 @@ KNOWN: dict[str, float] = {
     "dsa-prefill-backend=aiter": 0.25,  # decode with an FP8 cache crashes without open patches (38746, 32849)
 }
 LOSSY = 0.08
+AGAIN = 0.1
+"""of the chance that is left to a candidate that has everything that a failed one had"""
 PARALLEL = 0.06
 """expert parallelism and attention data parallelism"""
 PUBLISHED = 0.5
@@ -67,16 +73,27 @@ class Risk:
     lossy: frozenset[str]
     published: frozenset[str]
     _tables: dict[frozenset[str], dict[str, float]] = field(default_factory=dict)
+    _sets: dict[frozenset[str], tuple[frozenset[str], ...]] = field(default_factory=dict)
 
     def works(self, settings: Settings, tuned: bool) -> float:
         """The probability that a candidate boots and answers rightly under load."""
         patches = settings.patches
         if patches not in self._tables:
             self._tables[patches] = self._blamed(patches)
-        table, chance = self._tables[patches], 1.0
-        for name in suspects(settings, tuned):
+        table, chance, names = self._tables[patches], 1.0, suspects(settings, tuned)
+        for name in names:
             chance *= 1.0 - self._of(name, table)
-        return chance
+        holds_a_failure = any(failed.issubset(names) for failed in self._failures(patches))
+        return chance * (AGAIN if holds_a_failure else 1.0)
+
+    def _failures(self, patches: frozenset[str]) -> tuple[frozenset[str], ...]:
+        """Whole failed sets of settings: one of each is broken, whichever it is."""
+        if patches not in self._sets:
+            kept = [(self.belief.settings(s.plan), s) for s in self.seen if s.failed is not None]
+            self._sets[patches] = tuple(
+                frozenset(suspects(settings, s.tuned)) for settings, s in kept if not patches - settings.patches
+            )
+        return self._sets[patches]
 
     def _of(self, name: str, table: Mapping[str, float]) -> float:
         """A setting's own suspicion, or that of a smaller number of its kind (of a wider split for a narrow one)."""
@@ -99,16 +116,17 @@ class Risk:
         return base * (PUBLISHED if name in self.published else 1.0)
 
     def _blamed(self, patches: frozenset[str]) -> dict[str, float]:
+        """Successes clear first, whenever they came: what worked once is the less likely culprit of any failure."""
         table: dict[str, float] = {}
         for one in self.seen:
-            settings = self.belief.settings(one.plan)
-            names = suspects(settings, one.tuned)
             if one.works:
-                for name in names:
+                for name in suspects(self.belief.settings(one.plan), one.tuned):
                     left = table.get(name, self._prior(name))
                     table[name] = min(left, CLEARED) if one.measured else left * ANSWERED
-            elif one.failed is not None and not patches - settings.patches:
-                self._share(table, names, one.failed.failure or FailureClass.UNKNOWN)
+        for one in self.seen:
+            settings = self.belief.settings(one.plan)
+            if one.failed is not None and not patches - settings.patches:
+                self._share(table, suspects(settings, one.tuned), one.failed.failure or FailureClass.UNKNOWN)
         return table
 
     def _share(self, table: dict[str, float], names: Iterable[str], failure: FailureClass) -> None:

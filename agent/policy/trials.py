@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 # Memory runs out by degrees: a smaller value of the same axis may work, so its kin are not banned with it.
 BY_DEGREES = frozenset({FailureClass.OOM, FailureClass.BELOW_SLO, FailureClass.NOT_PROMISING})
 
+AUTHOR = "codemod:"
+"""begins the author of a patch that a shipped repair made"""
+REPAIR = Axis(
+    frozenset({"gpu"}),
+    "repair",
+    lambda _: (),
+    0.05,
+    "a failure's cause is mended in the engine's source",
+    "known issues",
+)
+"""patches, where attempts are attributed to axes; repairs are proposed by failures, not by options"""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -81,7 +93,7 @@ def _trial(attempt: Attempt, view: RunView, offered: Sequence[Offer], gpus: int)
     parent = view.attempt(attempt.parent or "")
     if parent is None or attempt.status in {AttemptStatus.REFUSED, AttemptStatus.CANCELLED}:
         return None
-    moved = _moved(attempt, parent, offered)
+    moved = _moved(attempt, parent, offered) or _made(attempt, parent, view, offered)
     if moved is None:
         return None
     more = gain(attempt, parent, view.request, gpus)
@@ -109,6 +121,20 @@ def _moved(attempt: Attempt, parent: Attempt, offered: Sequence[Offer]) -> tuple
             value = attempt.candidate.flags.get(one.axis.ladder)
             if value is not None:
                 return one.axis, step(one.axis.ladder, value)
+    return None
+
+
+def _made(attempt: Attempt, parent: Attempt, view: RunView, offered: Sequence[Offer]) -> tuple[Axis, Option] | None:
+    """The repair or the tuning that alone leads from the parent to the attempt."""
+    changed = set(attempt.candidate.changed(parent.candidate))
+    if changed == {"tables"}:
+        return next(((o.axis, option) for o in offered for option in o.options if option.tune), None)
+    new = [
+        view.patches[d] for d in attempt.candidate.patches if d in view.patches and d not in parent.candidate.patches
+    ]
+    if changed == {"patches"} and new:
+        names = tuple(p.author.removeprefix(AUTHOR) for p in new if p.author.startswith(AUTHOR))
+        return REPAIR, Option(" + ".join(names) or new[0].name, codemods=names)
     return None
 
 

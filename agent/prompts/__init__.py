@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-PLAN = "plan.v1"
+PLAN = "plan.v2"
 
 
 def load(name: str = PLAN) -> str:

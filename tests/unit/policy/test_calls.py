@@ -43,7 +43,7 @@ def test_the_kind_comes_from_the_tool_not_from_the_arguments():
         ("read_log", '{"attempt": "r0.1", "lines": 100000}', "lines"),
         ("finish", "{}", "reason"),
         ("try_candidate", "[" * 5000, "JSON"),
-        ("finish", json.dumps({"reason": "x" * 30000}), "limit"),
+        ("finish", json.dumps({"reason": "x" * 90000}), "limit"),
     ],
 )
 def test_s55_what_is_wrong_is_said(name, arguments, text):
