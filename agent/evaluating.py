@@ -13,6 +13,7 @@ from typing import Any
 import typer
 from day0.agent.settings import Settings, load
 from day0.runs.errors import UserError
+from day0.runs.workload import MeasureRules
 
 TPE_SEEDS = 3
 COLUMNS = ("world", "policy", "solved", "of oracle", "node-hours to 95 %", "refused", "broken promotion", "tokens")
@@ -29,6 +30,8 @@ class Plan:
     jobs: int = 2
     again: bool = False
     out: Path | None = None
+    rules: MeasureRules | None = None
+    """in place of the target's; no option of the command line"""
 
 
 def names(plan: Plan) -> list[str]:
@@ -76,7 +79,7 @@ def evaluate(plan: Plan, *, as_json: bool) -> None:
         solvable[name] = good
         _progress(f"oracle {number} of {len(worlds)}: {name}")
     jobs = [
-        Job(world=name, policy=policy, seed=plan.seed + n)
+        Job(world=name, policy=policy, seed=plan.seed + n, rules=plan.rules)
         for name in worlds
         for policy in chosen
         if policy != "tpe" or solvable[name]
