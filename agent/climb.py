@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from day0.agent.inputs import ClimbInputs
-from day0.agent.lease import Booted, Facts, Lease
+from day0.agent.lease import LOG_BYTES, Booted, Facts, Lease
 from day0.agent.preparing import prove, verify
+from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import ArtifactKept, Fact, FailureClass, Rung, RungStarted, Verdict
 from day0.runs.schema import Attempt
@@ -51,6 +52,7 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
         yield lease.begin()
         with lease.open() as booted:
             yield booted.ready()
+            engaged(booted, inputs, attempt.candidate)
             if rung not in passed:
                 yield Verdict(rung=rung, passed=True, detail=f"ready after {booted.server.facts.ready_s:.1f} s")
             for rung, judged in ladder(attempt, inputs):
@@ -66,6 +68,15 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
         yield failure(rung, failed)
         return
     yield from lease.end()
+
+
+def engaged(booted: Booted, inputs: ClimbInputs, candidate: Candidate) -> None:
+    """Patches and tables took effect, as the server's log shows (S44). Raises `CandidateFailed`."""
+    if candidate.patches or candidate.tables:
+        from day0.tools import engagement
+
+        log = booted.server.log(LOG_BYTES)
+        engagement.check(inputs.patches_of(candidate), inputs.tables_of(candidate), log)
 
 
 def ladder(attempt: Attempt, inputs: ClimbInputs) -> list[tuple[Rung, Callable[[Booted, ClimbInputs], Judged]]]:
