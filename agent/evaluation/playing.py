@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,13 @@ class Job(Frozen):
 def world_of(job: Job) -> World:
     """The world that a job names. Raises `UserError`."""
     if job.world.startswith(SAMPLED):
-        return sample.sample(int(job.world.removeprefix(SAMPLED)))
+        return _sampled(int(job.world.removeprefix(SAMPLED)))
     return world(job.world)
+
+
+@cache
+def _sampled(number: int) -> World:
+    return sample.sample(number)
 
 
 def workload_of(found: World) -> Workload:
