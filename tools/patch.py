@@ -6,6 +6,7 @@ never run here. Only changes of plain source files pass (`patch_rules`), and onl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,9 @@ from day0.tools.codemods.base import Files, Over, Source
 from day0.tools.workspace import WORKSPACE, source_of
 
 __all__ = ["WORKSPACE", "Files", "Over", "Source", "applied", "dress", "from_diff", "made", "source_of"]
+
+_STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]\n]{0,80}\]\s*", re.M)
+"""Time and rank in front of a line of SGLang's log."""
 
 
 def made(
@@ -79,6 +83,7 @@ def _patch(diff: str, source: Source, **fields: Any) -> Patch:
     for path, text in after.items():
         _whole(path, text)
     hashes = {path: sha256(text) for path, text in after.items()}
+    fields["why"] = _STAMP.sub("", fields["why"]).strip()  # else the same patch had another digest at each boot
     return Patch(diff=diff, before={p: sha256(t) for p, t in files.items()}, after=hashes, **fields)
 
 

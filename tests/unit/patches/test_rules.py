@@ -132,6 +132,14 @@ def test_a_diff_of_an_llm_becomes_a_patch_with_its_hashes():
     assert f"{ROOT}/helper.py" not in with_new.before
 
 
+def test_a_patch_is_the_same_whenever_its_evidence_was_logged():
+    def at(stamp):
+        return patch.made("rocm-guard", SOURCE, build="b", config=config(), why=f"[{stamp}] {EVIDENCE}")
+
+    assert at("2026-01-01 01:34:21 TP0").why == EVIDENCE
+    assert at("2026-01-01 01:34:21 TP0").digest() == at("2026-02-03 11:00:59").digest()
+
+
 def test_a_diff_must_fit_exactly_and_leave_python():
     made = patch.made("nextn-prefixes", SOURCE, build="b", config=config())
     assert "does not apply" in refusal(made.diff.replace("-DRAFT_PREFIXES = {", "-DRAFT_PREFIXES = ["))
