@@ -1,7 +1,7 @@
 """A run, and a recipe, without what may differ between two equal runs: the form in which they are the same bytes.
 
-Left out: wall and node time, host paths, ports, PIDs, software versions and builds, epochs, boots and what was
-measured on a boot that was lost.
+Left out: wall and node time, also in front of a log line, host paths, ports, PIDs, software versions and builds,
+epochs, boots and what was measured on a boot that was lost.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ DROPPED = frozenset(
     | {"version", "packages", "day0", "kernel", "disk_free_bytes"}
 )
 _PATH = re.compile(r"(?<![\w.:/{}])(?:/[\w.+@=-]+){2,}/?")
+_STAMP = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?")
+"""in front of a line of a log"""
 _PORT = re.compile(r"(?<=[\w\])]):\d{2,5}\b(?!:)|\b(port[ =]+)\d+", re.IGNORECASE)
 _PID = re.compile(r"\b(pid[ =:]+)\d+", re.IGNORECASE)
 
@@ -48,7 +50,7 @@ def clean(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: clean(item) for key, item in value.items() if key not in DROPPED}
     if isinstance(value, str):
-        text = _PATH.sub("<path>", value)
+        text = _PATH.sub("<path>", _STAMP.sub("<time>", value))
         text = _PORT.sub(lambda found: (found[1] or ":") + "<port>", text)
         return _PID.sub(lambda found: found[1] + "<pid>", text)
     if isinstance(value, Sequence):

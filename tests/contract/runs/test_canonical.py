@@ -83,3 +83,4 @@ def test_cleaning_leaves_units_ratios_and_times_of_day_alone():
     ):
         assert clean(text) == text
     assert clean("see /root/a/b.log, port 31234") == "see <path>, port <port>"
+    assert clean("[2026-01-01 01:34:21 TP0] x.h:3:1: error") == "[<time> TP0] x.h:3:1: error"
