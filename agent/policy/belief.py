@@ -47,13 +47,18 @@ class Prior:
 
 @dataclass
 class Belief:
-    """Posterior effects. `steer` is how much an axis' prior counts given what limits the leader (0 to 1)."""
+    """Posterior effects, kept in the space of the measured attempts, which are few.
+
+    `index` numbers the effects that were seen; `spread` is (attempt x effect) prior covariances, `inverse` that of the
+    attempts' own covariance with their noise, `weights` it times what the priors did not foresee.
+    """
 
     site: Site
     priors: Mapping[str, Prior]
     index: dict[str, int] = field(default_factory=dict)
-    mean: Array | None = None
-    covariance: Array | None = None
+    spread: Array | None = None
+    inverse: Array | None = None
+    weights: Array | None = None
     offsets: dict[Shape, float | None] = field(default_factory=dict)
     known: dict[object, Settings] = field(default_factory=dict)
 
@@ -81,17 +86,16 @@ class Belief:
         at: list[int] = []
         by: list[float] = []
         for name, share in difference(effects(settings, tuned), effects(over, over_tuned)).items():
-            place = self.index.get(name)
-            if place is None:
-                prior = self.prior(name)
-                shift += share * prior.mean
-                variance += (share * prior.sd) ** 2
-            else:
+            prior = self.prior(name)
+            shift += share * prior.mean
+            variance += (share * prior.sd) ** 2
+            if (place := self.index.get(name)) is not None:
                 at.append(place)
                 by.append(share)
-        if at and self.mean is not None and self.covariance is not None:
-            shift += float(self.mean[at] @ by)
-            variance += float(by @ self.covariance[at][:, at] @ by)
+        if at and self.spread is not None and self.inverse is not None and self.weights is not None:
+            common = self.spread[:, at] @ by
+            shift += float(common @ self.weights)
+            variance -= float(common @ self.inverse @ common)
         return shift, math.sqrt(max(variance, 1e-8))
 
     def prior(self, name: str) -> Prior:
@@ -141,20 +145,16 @@ def believed(site: Site, priors: Mapping[str, Prior], seen: Sequence[Seen]) -> B
     if not names:
         return belief
     belief.index = {name: at for at, name in enumerate(names)}
-    design = np.zeros((len(rows), len(names)))
-    target, weight = np.zeros(len(rows)), np.zeros(len(rows))
-    for at, (one, row, offset) in enumerate(rows):
-        for name, by in row.items():
-            design[at, belief.index[name]] = by
-        target[at] = (one.log_worth or 0.0) - offset
-        weight[at] = 1.0 / one.sd**2
+    design = np.array([[row.get(name, 0.0) for name in names] for _, row, _ in rows])
     assumed = [belief.prior(name) for name in names]
-    prior_mean, prior_weight = np.array([p.mean for p in assumed]), np.array([p.sd**-2.0 for p in assumed])
-    # the level absorbs the units: it starts where the first measurement stands
-    prior_mean[belief.index["level"]] = target[0] - float(design[0] @ prior_mean) + prior_mean[belief.index["level"]]
-    normal = design.T @ (design * weight[:, None]) + np.diag(prior_weight)
-    belief.covariance = np.asarray(np.linalg.inv(normal), dtype=np.float64)
-    belief.mean = belief.covariance @ (design.T @ (weight * target) + prior_weight * prior_mean)
+    expectation = design @ np.array([p.mean for p in assumed])
+    target = np.array([(one.log_worth or 0.0) - offset for one, _, offset in rows])
+    # the level absorbs the units: the first measurement is what the priors expect
+    surprise = target - expectation - (target[0] - expectation[0])
+    belief.spread = design * np.array([p.sd**2 for p in assumed])
+    inner = belief.spread @ design.T + np.diag([one.sd**2 for one, _, _ in rows])
+    belief.inverse = np.asarray(np.linalg.inv(inner), dtype=np.float64)
+    belief.weights = belief.inverse @ surprise
     return belief
 
 

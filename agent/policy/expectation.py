@@ -31,11 +31,6 @@ class Shape(NamedTuple):
     cap: int
     kv_byte: bool
 
-    @property
-    def layout(self) -> tuple[int, int, int, int]:
-        """What tuned kernels belong to: the shapes that each accelerator multiplies."""
-        return self.tp, self.dp, self.ep, self.attention_dp
-
 
 class Expected(NamedTuple):
     """`tok_s`: output tok/s of the whole node at the knee, None where nothing is predicted; `why_not`: can't run."""

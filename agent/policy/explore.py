@@ -4,24 +4,26 @@ Within reach of the leader are: each option of each axis; each layout that the f
 of what is believed to pay, on each layout and on the nearest published recipe; neighbours of numbers; the leader
 without one of its changes; tuned kernels for its layout. The promise of each is
 
-    P(works) x E[max(0, gain)] / (P(works) + FAILED x (1 - P(works)))
+    P(works) x E[gain; gain > least] / (P(works) + FAILED x (1 - P(works)))
 
-the improvement per cost of trying, in units of a full measurement: one that fails ends early. Gain and its spread come
-from `belief`, the probability from `risk`. So the first proposal is a bundle of everything that promises more than it
-risks, a failed bundle comes back without its likeliest culprit, and the search ends when no promise is left.
+the improvement that stands out of the noise, per cost of trying in units of a full measurement: one that fails ends
+early. Gain and its spread come from `belief`, the probability from `risk`. So the first proposal is a bundle of
+everything that promises more than it risks, a failed bundle comes back without its likeliest culprit, and the search
+ends when no promise is left.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from day0.agent.policy import fit
+from day0.agent.policy.ablate import ablations
 from day0.agent.policy.axes import Axis, Offer, Option, site_of
 from day0.agent.policy.belief import Belief, believed, priors_of
-from day0.agent.policy.decide import worth
+from day0.agent.policy.decide import threshold, worth
 from day0.agent.policy.expectation import expected
 from day0.agent.policy.ideas import Idea
 from day0.agent.policy.published import settings_of_nearest
@@ -40,6 +42,9 @@ UNHELPFUL = 0.35
 """of an axis' prior where it helps against something else than what limits the leader"""
 UNSETTLED = 0.5
 """kernels are not tuned while another layout or fusion promises this share of it: a table belongs to its layout"""
+SPARE = 0.02
+"""least promise: an experiment takes about a node-hour of a budget of 24"""
+TUNING_AXIS = "tuning"
 LAYOUT_AXES = frozenset({"topology", "attention-dp"})
 
 
@@ -55,6 +60,7 @@ class Reach:
     tables: dict[str, object]
     anchored: bool
     leader: Plan
+    least: float
     moves: Sequence[tuple[Offer, Option]] = ()
     _scores: dict[object, tuple[float, float]] = field(default_factory=dict)
 
@@ -83,15 +89,15 @@ class Reach:
         mean, sd = self.belief.gain(settings, tuned, over, self.tuned(self.leader))
         chance = self.risk.works(settings, tuned)
         # without a leader that works anything that does is an improvement
-        better = improvement(mean, sd) if self.anchored else math.exp(min(mean, 3.0))
+        better = improvement(mean, sd, self.least) if self.anchored else math.exp(min(mean, 3.0))
         return chance * better / (chance + FAILED * (1.0 - chance)), mean
 
 
-def improvement(mean: float, sd: float) -> float:
-    """E[max(0, x)] of a normal x."""
-    z = mean / sd
+def improvement(mean: float, sd: float, least: float = 0.0) -> float:
+    """E[x; x > least] of a normal x: what does not stand out of the noise is not kept and brings nothing."""
+    z = (least - mean) / sd
     density = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    return sd * density + mean * 0.5 * (1.0 + math.erf(z / math.sqrt(2)))
+    return sd * density + mean * 0.5 * math.erfc(z / math.sqrt(2))
 
 
 def reach_of(view: RunView, now: Standing, offered: tuple[Offer, ...]) -> Reach:
@@ -102,7 +108,8 @@ def reach_of(view: RunView, now: Standing, offered: tuple[Offer, ...]) -> Reach:
     belief = believed(site, priors_of(offered, steer), seen)
     risk = Risk(belief, seen, lossy_names(offered), settings_of_nearest(site))
     anchored = worth(now.leader, view.request, now.gpus) is not None
-    reach = Reach(view, now, offered, belief, risk, table_layouts(view), anchored, Plan(now.leader.candidate))
+    least, leader = math.log1p(threshold(view.noise)), Plan(now.leader.candidate)
+    reach = Reach(view, now, offered, belief, risk, table_layouts(view), anchored, leader, least)
     reach.moves = _moves(reach)
     return reach
 
@@ -125,7 +132,8 @@ def explored(reach: Reach) -> list[Idea]:
             best[plan.key] = idea, plan
     ranked = sorted(best.values(), key=lambda row: (-round(row[0].promise, 6), row[0].axis, row[0].option.label))
     moving = max((i.promise for i, p in ranked if "+" not in i.axis and reach.moves_kernels(p.candidate)), default=0.0)
-    return [idea for idea, _ in ranked if not idea.tune or moving < UNSETTLED * idea.promise]
+    worthy = [idea for idea, _ in ranked if idea.promise >= SPARE]
+    return [idea for idea in worthy if idea.axis != TUNING_AXIS or moving < UNSETTLED * idea.promise]
 
 
 def _idea(reach: Reach, plan: Plan, axis: str, label: str, why: str) -> tuple[Idea, Plan]:
@@ -182,19 +190,12 @@ def _neighbours(reach: Reach, axis: Axis) -> Iterator[tuple[Idea, Plan]]:
 
 
 def _ablations(reach: Reach) -> Iterator[tuple[Idea, Plan]]:
-    """The leader without one of the flags and variables that it adds to the target's own."""
-    leader, target = reach.leader.candidate, reach.view.request.target
-    tied = {"speculative-algorithm", "speculative-eagle-topk", "speculative-num-draft-tokens", "speculative-num-steps"}
-    why = "what was inherited may hurt by now"
-    if tied & set(leader.flags):
-        option = Option("without speculation", dict.fromkeys(sorted(tied & set(leader.flags))))
-        yield _idea(reach, Plan(option.on(leader)), "prune", option.label, why)
-    for key in sorted(set(leader.flags) - set(target.base_flags) - tied - {"tp-size", "dp-size"}):
-        option = Option(f"without {key}", {key: None})
-        yield _idea(reach, Plan(option.on(leader)), "prune", option.label, why)
-    for key in sorted(set(leader.env) - set(target.base_env)):
-        option = Option(f"without {key}", {}, {key: None})
-        yield _idea(reach, Plan(option.on(leader)), "prune", option.label, why)
+    """What nobody believes in, but one experiment finds out: never less than the least promise, so it comes last."""
+    for rank, option in enumerate(ablations(reach.leader.candidate, reach.view)):
+        plan = reach.plan(option.on(reach.leader.candidate))
+        idea, plan = _idea(reach, plan, "prune", option.label, "what was inherited may hurt by now")
+        floor = SPARE * (1.5 if rank == 0 else 1.0)
+        yield (replace(idea, promise=max(idea.promise, floor)) if idea.promise > 0 else idea), plan
 
 
 def _bundles(reach: Reach) -> Iterator[tuple[Idea, Plan]]:

@@ -110,10 +110,14 @@ def table_layouts(view: RunView) -> dict[str, object]:
 
 
 def kernels_of(candidate: Candidate) -> tuple[object, ...]:
-    """What decides which shapes are multiplied: the layout, and whether the shared expert is fused."""
-    flags = candidate.flags
+    """What decides which shapes of experts are multiplied: their split over ranks, and whether the shared one is fused.
+
+    A row's key holds the experts of a rank and their inner width, moe_intermediate / (tp / ep); copies and attention
+    data parallelism change neither.
+    """
+    flags, shape = candidate.flags, shape_of(candidate)
     fused = bool(flags.get("enforce-shared-experts-fusion")), bool(flags.get("disable-shared-experts-fusion"))
-    return (*shape_of(candidate).layout, *fused)
+    return (shape.tp, shape.ep, *fused)
 
 
 def is_tuned(candidate: Candidate, tables: dict[str, object]) -> bool:

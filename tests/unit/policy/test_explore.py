@@ -154,9 +154,17 @@ def test_every_inherited_flag_may_be_taken_away(gpu):
     node = gpu()
     node.search(Playbook(), 1)
     leader = node.view().attempt(node.view().leader).candidate
-    pruned = {key for i in ideas(node) if i.axis == "prune" for key in i.option.flags}
-    added = set(leader.flags) - {"tp-size", "dp-size"}
-    assert added <= pruned
+    prunings = [i for i in ideas(node) if i.axis == "prune"]
+    pruned = {key for i in prunings for key in i.option.flags}
+    assert set(leader.flags) - {"tp-size", "dp-size"} <= pruned
+    together = next(i for i in prunings if len(i.option.flags) > 4)
+    assert together.promise > next(i for i in prunings if i.option.label == "without stream-interval").promise
+
+
+def test_an_inherited_flag_that_hurts_is_found(gpu):
+    node = gpu(lambda c: speed(c) * (0.6 if "stream-interval" in c.flags else 1.0))
+    node.search(Playbook(patience=20), 25)
+    assert "stream-interval" not in node.view().attempt(node.view().leader).candidate.flags
 
 
 def test_a_baseline_that_does_not_boot_is_left_for_one_that_does(gpu):
