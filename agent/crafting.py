@@ -151,7 +151,7 @@ def _craft(parts: Parts, run_id: str, key: str, action: TryCandidate) -> None:
     if parent is None or isinstance(candidate, Refused):
         _close(parts, run_id, key, action, refused=str(candidate))
         return
-    order = Order(key, action, candidate, **_told(parts, parent, candidate))
+    order = ordered(parts, key, action, parent, candidate)
     inputs = climb_inputs(parts, run, parent)
     made: list[Patch | Table] = []
     for number in range(1, MOST_INTERRUPTIONS + 1):
@@ -184,16 +184,19 @@ def _reason(error: BaseException) -> str:
     return f"{error.failure}: {error.evidence}" if isinstance(error, CandidateFailed) else str(error)
 
 
-def _told(parts: Parts, parent: Attempt, candidate: Candidate) -> dict[str, object]:
-    """What the parent's boots say about what is to be mended: failed rung's evidence, log of the same layout."""
+def ordered(parts: Parts, key: str, action: TryCandidate, parent: Attempt, candidate: Candidate) -> Order:
+    """With what the parent's boots say about what is to be mended: failed rung's evidence, log of the same layout."""
     failed = next((v for v in parent.verdicts if not v.passed), None)
     same = parent.candidate.flags == candidate.flags and parent.candidate.build == candidate.build
     stored = story.artifact(parts.ledger, parent.id, SERVER_LOG) if same else None
-    return {
-        "issue": failed.issue if failed else "",
-        "evidence": failed.evidence if failed else "",
-        "log": parts.artifacts.get(stored) if stored else b"",
-    }
+    return Order(
+        key,
+        action,
+        candidate,
+        issue=failed.issue if failed else "",
+        evidence=failed.evidence if failed else "",
+        log=parts.artifacts.get(stored) if stored else b"",
+    )
 
 
 def _made(writer: Writer, fact: Fact, *, made: list[Patch | Table]) -> None:

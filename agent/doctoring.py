@@ -32,7 +32,7 @@ class Check(Frozen):
 def checks(settings: Settings) -> list[Check]:
     """All checks; none of them changes anything but making `$DAY0_HOME`."""
     out: list[Check] = []
-    for look in (_python, _home, _ledger, _engine, _cores, _compiler, _namespace, _llm):
+    for look in (_python, _home, _ledger, _engine, _cores, _compiler, _git, _namespace, _llm):
         try:
             out += list(look(settings))
         except Day0Error as error:
@@ -95,6 +95,13 @@ def _compiler(settings: Settings) -> Iterator[Check]:
         found=path or "none",
         advice="apt install g++ opens torch.compile",
         needed=False,
+    )
+
+
+def _git(settings: Settings) -> Iterator[Check]:
+    path = shutil.which("git")
+    yield Check(
+        name="git", ok=path is not None, found=path or "none", advice="apt install git, to make patches", needed=False
     )
 
 
