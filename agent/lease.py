@@ -139,7 +139,7 @@ class Booted:
         rules = self.lease.inputs.target.measure
         raw = self.harness.run(plan, self.server)
         point = summarise(plan, raw, rules)
-        yield ArtifactKept(name=f"{name}.json", data=raw.canonical().encode())
+        yield ArtifactKept(name=f"{name}.json", data=raw.kept())
         if not plan.warmup:
             yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
         return point

@@ -101,6 +101,7 @@ class ScriptedSandbox:
     def write(self, path: str, data: bytes) -> None:
         """Raises `DiskFull`, `Refused`."""
         files.write(files.inside(self._work, path), data)
+        self._node.machine.tell(self._work)
 
     def free_port(self) -> int:
         """A port nobody listens on, not given within the last virtual hour."""

@@ -11,69 +11,36 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
-from day0.runs.engine_facts import BootFacts
 from day0.runs.errors import CandidateFailed, Day0Error, Infrastructure
-from day0.runs.values import Frozen, sha256
+from day0.runs.values import sha256
 from day0.sandboxes.base import Clock, Node, Process, Sandbox
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools.engines.base import Counters, Engine
-from day0.tools.loadplan import PointPlan, document
-from day0.tools.rawpoint import Prime, RawPoint, Row
+from day0.tools.engines.base import Counters
+from day0.tools.loadplan import PointPlan, document, setup_s
+from day0.tools.rawpoint import Prime, RawPoint
 from day0.tools.sampler import Sampler
+from day0.tools.served import Answer, Question, Served
 from day0.tools.summary import summarise
 from day0.tools.text import corpus
+from pydantic_core import from_json
 
 __all__ = ["Answer", "Harness", "Question", "Served", "summarise"]
 
 PROGRAMS = ("loadgen.py", "client.py", "prompts.py", "ask.py")
 READY_S = 120.0
 IDLE_S = 30.0
-POLL_S = 0.25
+POLL_S, LONGEST_POLL_S = 0.25, 10.0
+POLL_SHARE = 0.04
+"""Of the time waited so far: an end is noticed that late at most."""
+SAMPLES = 64
+"""Readings of the counters within a window that is long enough for one a second."""
 SAMPLE_S = 1.0
 CUT_S = 5.0
 GRACE_S = 3.0
-SPARE_S = 60.0
-"""On top of a plan's own times: cutting prompts with a slow tokenizer, priming."""
 RESULT_BYTES = 512 << 20
-
-
-class Served(Protocol):
-    """What the harness needs of a running server (`tools/serve.py`)."""
-
-    @property
-    def port(self) -> int: ...
-    @property
-    def http(self) -> httpx.Client: ...
-    @property
-    def facts(self) -> BootFacts: ...
-    @property
-    def process(self) -> Process: ...
-    @property
-    def engine(self) -> Engine: ...
-    def alive(self) -> None:
-        """Raises `CandidateFailed` when the server crashed or stalled."""
-        ...
-
-
-class Question(Frozen):
-    """One user message for the chat endpoint."""
-
-    key: str
-    prompt: str
-    max_tokens: int = 32
-
-
-class Answer(Frozen):
-    """What came of a question; `error` is empty where an answer came."""
-
-    key: str
-    text: str = ""
-    finish: str = ""
-    tokens: int | None = None
-    error: str = ""
 
 
 class Harness:
@@ -137,17 +104,15 @@ class Harness:
     def run(self, plan: PointPlan, server: Served, *, deadline_s: float | None = None) -> RawPoint:
         """Runs one load point against a server that has become idle.
 
-        `deadline_s` (default: the plan's own times and a minute) is node time; past it the plan is cut and what came
-        until then is returned with `cut` set. Raises what `server.alive()` raises (`CandidateFailed`; what was seen
-        then stands in `partial`), and `Infrastructure` when the load generator itself fails.
+        `deadline_s` (default: the plan's own times and what its set-up may take) is node time; past it the plan is cut
+        and what came until then is returned with `cut` set. Raises what `server.alive()` raises (`CandidateFailed`;
+        what was seen then stands in `partial`), and `Infrastructure` when the load generator itself fails.
         """
         self.partial = None
         self.ready()
         self._idle(server)
         self._number += 1
         number = self._number
-        plan_s = plan.lead_s + plan.window_s + plan.drain_s
-        end = self.clock.now() + (deadline_s if deadline_s is not None else plan_s + SPARE_S)
         text = plan.workload.text
         sampler = Sampler(self.clock, self._counters(server), server.process)
         sampler.take()
@@ -162,24 +127,36 @@ class Harness:
                 corpus_chars=self._corpus(text),
             ),
         )
-        cut = ""
-        while (result := self._result(f"result-{number}.json")) is None:
-            try:
-                server.alive()
-                sampler.due(SAMPLE_S)
-            except Day0Error as error:
-                if isinstance(error, CandidateFailed):
-                    self.partial = self._cut(number, server, sampler, str(error))
-                raise
-            if not cut and self.clock.now() > end:
-                cut = "the point did not end in its time"
-                self.sandbox.write(f"cancel-{number}", b"")
-            elif cut and self.clock.now() > end + CUT_S:
-                raise Infrastructure("the load generator does not answer")
-            self.clock.sleep(POLL_S)
+        whole_s = setup_s(plan) + plan.lead_s + plan.window_s + plan.drain_s
+        result, cut = self._watched(number, plan, server, sampler, deadline_s or whole_s)
         sampler.take()
         self._verify()
         return self._raw(result, server, sampler, cut)
+
+    def _watched(
+        self, number: int, plan: PointPlan, server: Served, sampler: Sampler, deadline_s: float
+    ) -> tuple[dict[str, Any], str]:
+        """The result of a plan that runs, and why it was cut if it was. Raises as `run`."""
+        began = self.clock.now()
+        every_s = min(max(SAMPLE_S, plan.window_s / SAMPLES), LONGEST_POLL_S, server.attention_s)
+        cut = ""
+        while True:
+            result = self._result(f"result-{number}.json")
+            try:
+                server.alive(sampler.due(every_s))
+            except Day0Error as error:
+                if isinstance(error, CandidateFailed):
+                    self.partial = self._cut(number, server, sampler, str(error), result)
+                raise
+            if result is not None:
+                return result, cut
+            waited = self.clock.now() - began
+            if not cut and waited > deadline_s:
+                cut = "the point did not end in its time"
+                self.sandbox.write(f"cancel-{number}", b"")
+            elif cut and waited > deadline_s + CUT_S:
+                raise Infrastructure("the load generator does not answer")
+            self.clock.sleep(POLL_S if cut else pause_s(waited, every_s))
 
     def ask(
         self,
@@ -207,13 +184,13 @@ class Harness:
         }
         self.sandbox.write(f"ask-{number}.json", json.dumps(body).encode())
         program = self.sandbox.spawn(["python", "-u", "ask.py", str(number)])
-        end = self.clock.now() + deadline_s
+        began = self.clock.now()
         try:
             while (result := self._result(f"answers-{number}.json", program)) is None:
                 server.alive()
-                if self.clock.now() > end:
+                if (waited := self.clock.now() - began) > deadline_s:
                     raise Infrastructure(f"the questions were not answered within {deadline_s:.0f} s")
-                self.clock.sleep(POLL_S)
+                self.clock.sleep(pause_s(waited, min(LONGEST_POLL_S, server.attention_s)))
         finally:
             program.stop(GRACE_S)
         return tuple(Answer.model_validate(a) for a in result["answers"])
@@ -256,12 +233,13 @@ class Harness:
         process = process or self.process
         ended = process.poll()
         try:
-            value: dict[str, Any] = json.loads(self.sandbox.read(path, RESULT_BYTES))
+            data = self.sandbox.read(path, RESULT_BYTES)
         except FileNotFoundError:
             if ended is not None:
                 last = process.output(0, 1 << 20)[-400:].decode(errors="replace").strip()
                 raise Infrastructure(f"the harness ended with code {ended.code}: {last}") from None
             return None
+        value: dict[str, Any] = from_json(data) | {"told": data}
         if "crash" in value:
             raise Infrastructure(f"the load generator failed: {value['crash']}")
         return value
@@ -274,19 +252,23 @@ class Harness:
             self.clock.sleep(POLL_S)
         return value
 
-    def _cut(self, number: int, server: Served, sampler: Sampler, why: str) -> RawPoint | None:
-        """Ends a plan early and keeps what it had."""
+    def _cut(
+        self, number: int, server: Served, sampler: Sampler, why: str, result: dict[str, Any] | None
+    ) -> RawPoint | None:
+        """What a plan had, which is ended early unless its result is there."""
         self.sandbox.write(f"cancel-{number}", b"")
         try:
-            result = self._wait(f"result-{number}.json", CUT_S)
+            result = result or self._wait(f"result-{number}.json", CUT_S)
         except Infrastructure:
             return None
         return self._raw(result, server, sampler, why)
 
     def _raw(self, result: dict[str, Any], server: Served, sampler: Sampler, cut: str) -> RawPoint:
+        from day0.tools import columns
+
         ended = result.get("ended_s")
         return RawPoint(
-            rows=tuple(Row.model_validate(r) for r in result["requests"]),
+            requests=columns.read(result["requests"]),
             primes=tuple(Prime.model_validate(p) for p in result["primes"]),
             samples=sampler.samples(self.clock.now() - ended if ended is not None else None),
             cpu_share=result["cpu_share"],
@@ -296,4 +278,10 @@ class Harness:
             cut=cut,
             cache_on=not server.facts.resolved.get("disable_radix_cache"),
             max_running=server.facts.max_running_requests,
+            told=result["told"],
         )
+
+
+def pause_s(waited_s: float, longest_s: float) -> float:
+    """How long to sleep until the next look: longer the longer one waits, so that a long point costs few of them."""
+    return min(max(POLL_S, POLL_SHARE * waited_s), max(POLL_S, longest_s))

@@ -18,6 +18,10 @@ from pydantic import Field
 LEAD_SHARE = 0.375
 """Of the window: the same load before it, untimed, so that the window sees a filled server, not the ramp."""
 STARTS_CLOSED = 4000
+CLOSED_ROUNDS = 8
+"""Prompts of each client of a closed loop that are cut beforehand (`tools/harness/loadgen.py`)."""
+SPARE_S, CUT_TOKENS_S = 60.0, 200_000.0
+"""Of a plan's set-up: for everything small, and how fast a slow tokenizer cuts prompts to length."""
 
 
 class PointPlan(Frozen):
@@ -43,6 +47,11 @@ class PointPlan(Frozen):
     def offered(self) -> int:
         """Requests whose arrival lies in the timed window (open loop)."""
         return max(1, round((self.rate_rps or 0.0) * self.window_s))
+
+    @property
+    def lead_count(self) -> int:
+        """Requests whose arrival lies in the lead-in."""
+        return round((self.rate_rps or 0.0) * self.lead_s)
 
 
 def window_s(rules: MeasureRules, rate_rps: float, p95_e2e_s: float = 0.0) -> float:
@@ -114,6 +123,22 @@ def patience_s(workload: Workload, rules: MeasureRules) -> float:
     return max(4 * allowed, rules.point_s, 20.0)
 
 
+def setup_s(plan: PointPlan) -> float:
+    """How long a plan's prompts may take to cut and its prefixes to put in place, seconds; more is a hang.
+
+    A prompt that takes twice its TTFT limit (5 s where there is none) while nothing else runs holds no SLO anyway.
+    """
+    work = plan.workload
+    count = CLOSED_ROUNDS * plan.concurrency if plan.concurrency else plan.lead_count + plan.offered
+    allowed = 2 * (work.slo.ttft_ms or 5000.0) / 1e3
+    return SPARE_S + count * work.input_tokens / CUT_TOKENS_S + primes(plan) * allowed
+
+
+def primes(plan: PointPlan) -> int:
+    """Requests that put the shared prefixes in place: twice per prefix and replica, to see that it took."""
+    return plan.workload.prefixes * 2 * plan.replicas if prefix_tokens(plan.workload) else 0
+
+
 def _gaps(seed: int, part: str, count: int) -> list[float]:
     rng = random.Random(f"{seed}:{part}")
     return [rng.expovariate(1.0) for _ in range(count)]
@@ -123,8 +148,7 @@ def arrivals(plan: PointPlan) -> tuple[float, ...]:
     """Send times of an open-loop point, lead-in first (negative); `offered` of them in [0, window_s)."""
     if plan.rate_rps is None:
         return ()
-    lead = round(plan.rate_rps * plan.lead_s)
-    before = _conditional(_gaps(plan.seed, "lead", lead + 1), plan.lead_s)
+    before = _conditional(_gaps(plan.seed, "lead", plan.lead_count + 1), plan.lead_s)
     return (
         *(t - plan.lead_s for t in before),
         *_conditional(_gaps(plan.seed, "window", plan.offered + 1), plan.window_s),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from day0.runs.values import Frozen
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from day0.runs.values import Frozen, canonical_json
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from day0.tools.columns import Columns
 
 
 class Row(Frozen):
@@ -12,7 +18,7 @@ class Row(Frozen):
     planned: float | None
     sent: float
     ttft_ms: float = Field(description="0 = no token came")
-    itl_ms: tuple[float, ...] = ()
+    itl_ms: tuple[float, ...] = Field(default=(), description="gaps between tokens, in order")
     latency_ms: float
     output_tokens: int
     asked_tokens: int = Field(description="prompt tokens by the harness' own tokenizer")
@@ -21,31 +27,6 @@ class Row(Frozen):
     hash: str = Field(default="", description="of the text that came")
     ok: bool
     error: str = ""
-
-    @property
-    def first_s(self) -> float:
-        """When its first token came."""
-        return self.sent + self.ttft_ms / 1e3
-
-    @property
-    def ended_s(self) -> float:
-        """When it ended, or when its last token came."""
-        return self.sent + max(self.latency_ms, self.ttft_ms + sum(self.itl_ms)) / 1e3
-
-    @property
-    def tpot_ms(self) -> float | None:
-        """(latency - TTFT) / (output tokens - 1); None with a single token."""
-        return (self.latency_ms - self.ttft_ms) / (self.output_tokens - 1) if self.output_tokens > 1 else None
-
-    def tokens_within(self, start: float, end: float) -> int:
-        """Output tokens delivered in [start, end)."""
-        if self.ttft_ms <= 0:
-            return 0
-        at, count = self.first_s, 0
-        for gap in (0.0, *self.itl_ms):
-            at += gap / 1e3
-            count += start <= at < end
-        return count
 
 
 class Prime(Frozen):
@@ -72,16 +53,33 @@ class Sample(Frozen):
     jit_lines: int = Field(default=0, description="compile lines in the server's log since the last sample")
 
 
-class RawPoint(Frozen):
+@dataclass(frozen=True)
+class RawPoint:
     """Everything that was seen of a load point; also of one that was cut short (`cut` says why)."""
 
-    rows: tuple[Row, ...]
+    requests: Columns
     primes: tuple[Prime, ...] = ()
-    samples: tuple[Sample, ...] = Field(default=(), description="first: before the load, last: after it")
+    samples: tuple[Sample, ...] = ()
+    """first: before the load, last: after it"""
     cpu_share: float | None = None
     lag_p95_ms: float | None = None
     wall_s: float = 0.0
     cut: str = ""
-    chat: bool | None = Field(default=None, description="the prompts went through the model's chat template")
-    cache_on: bool = Field(default=True, description="False: the candidate itself runs without a prefix cache")
-    max_running: int | None = Field(default=None, description="the server's admission cap over all replicas")
+    chat: bool | None = None
+    """the prompts went through the model's chat template"""
+    cache_on: bool = True
+    """False: the candidate itself runs without a prefix cache"""
+    max_running: int | None = None
+    """the server's admission cap over all replicas"""
+    told: bytes = b""
+    """the load generator's result as it wrote it"""
+
+    def kept(self) -> bytes:
+        """JSON for the artifact store: what the load generator told, word by word, and what day0 saw meanwhile."""
+        seen = {
+            "cache_on": self.cache_on,
+            "cut": self.cut,
+            "max_running": self.max_running,
+            "samples": [sample.model_dump(mode="json", exclude_defaults=True) for sample in self.samples],
+        }
+        return b'{"seen":' + canonical_json(seen).encode() + b',"told":' + (self.told or b"null") + b"}"

@@ -58,12 +58,13 @@ class Sampler:
         whole, _, self._rest = data.rpartition(b"\n")
         return len(JIT.findall(whole))
 
-    def due(self, every_s: float) -> None:
-        """Takes a reading when the last one is that old."""
+    def due(self, every_s: float) -> Counters | None:
+        """Takes a reading when the last one is that old, and returns it."""
         if not self.moments or self.clock.now() - self.moments[-1].at >= every_s:
-            self.take()
+            return self.take()
+        return None
 
-    def take(self) -> None:
+    def take(self) -> Counters:
         """Takes a reading now."""
         seen = self.counters()
         self.moments.append(
@@ -81,6 +82,7 @@ class Sampler:
                 ttft_count=seen.ttft_count,
             )
         )
+        return seen
 
     def samples(self, zero: float | None) -> tuple[Sample, ...]:
         """The readings with times from the window's start (`zero`, node time; None = from the first reading)."""

@@ -21,12 +21,14 @@ from day0.sandboxes.base import Clock, Node, Process, Sandbox
 from day0.sandboxes.spec import Exit, SandboxSpec
 from day0.sandboxes.watch import Life, Limits, Liveness
 from day0.tools.diagnose import count_lines, diagnose
-from day0.tools.engines.base import Engine, Launch
+from day0.tools.engines.base import Counters, Engine, Launch
 
 HOST = "127.0.0.1"
-POLL_S = 0.25
-LOOK_S = 2.0
-"""How often a serving server's counters are read for signs of life."""
+POLL_S, LONGEST_POLL_S = 0.25, 5.0
+POLL_SHARE = 0.015
+"""Of the time a boot took so far: that exact its length is known."""
+LOOK_S, LOOK_SHARE = 2.0, 0.05
+"""How often a serving server's counters are read for signs of life: at least so many times a stall limit."""
 GRACE_S = 15.0
 """From SIGTERM to SIGKILL where no target says otherwise. A server that hangs is given 1 s."""
 LOG_BYTES = 8 << 20
@@ -76,8 +78,13 @@ class Server:
         """The beginning of the server's output, as the spool kept it."""
         return read_log(self.process, max_bytes)
 
-    def alive(self) -> None:
-        """To be called every second or so while requests are out.
+    @property
+    def attention_s(self) -> float:
+        """The longest pause between two calls of `alive`; after twice that a load is taken to have paused, too."""
+        return self.liveness.limits.stall_s / 4
+
+    def alive(self, seen: Counters | None = None) -> None:
+        """To be called every few seconds while requests are out. `seen`: counters that the caller just read.
 
         Raises `CandidateFailed` when the server is gone (with its diagnosis) or stalls: no token and no finished
         request while requests are in flight, for the target's `stall_s`; `DiskFull` and `Infrastructure` where the log
@@ -88,11 +95,11 @@ class Server:
             self.ended = ended
             raise failure(self.process, self.build, ended)
         now = self.clock.now()
-        if now - self._looked < LOOK_S:
+        if seen is None and now - self._looked < max(LOOK_S, LOOK_SHARE * self.liveness.limits.stall_s):
             return
-        if now - self._looked > self.liveness.limits.stall_s / 2:
+        if now - self._looked > 2 * self.attention_s:
             self.liveness.ready(now)  # nobody asked for a while: a pause of the load is no silence of the server
-        done, in_flight = self._work_done()
+        done, in_flight = self._work_done() if seen is None else (seen.progress, seen.in_flight)
         self._looked = self.clock.now()
         life = self.liveness.serving(self._looked, done, in_flight)
         if life.state != "alive":
@@ -218,10 +225,11 @@ class _Boot:
                 raise failure(self.process, self.facts, ended)
             if self._said_ready and self._answers():
                 return
-            life = self.liveness.booting(self.clock.now(), self.process.vitals())
+            now = self.clock.now()
+            life = self.liveness.booting(now, self.process.vitals())
             if life.state != "alive":
                 raise hung(self.process, self.facts, life)
-            self.clock.sleep(POLL_S)
+            self.clock.sleep(min(max(POLL_S, POLL_SHARE * (now - self.liveness.started)), LONGEST_POLL_S))
 
     def _read_on(self) -> bool:
         """Takes in new output; True when it holds a line after which this engine never gets ready."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from day0.runs.facts import LoadPoint, Percentiles
 from day0.runs.workload import MeasureRules, Slo
 from day0.tools.loadplan import PointPlan, prefix_tokens
-from day0.tools.rawpoint import RawPoint, Row
+from day0.tools.rawpoint import RawPoint
 from day0.tools.trend import growth
+
+if TYPE_CHECKING:
+    from day0.tools.columns import Columns, Counts, Marks, Numbers
 
 STEADY_SHARE = 0.02
 """Completed may lag behind offered by this share, plus what chance alone does to a queue of that length."""
@@ -29,21 +33,22 @@ CACHE_SLACK = 0.05
 def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | None = None) -> LoadPoint:
     """What the point says against the SLO (default: the workload's own)."""
     slo = slo or plan.workload.slo
-    rows = counted(plan, raw)
-    good = [r for r in rows if r.ok]
-    offered = plan.offered if plan.rate_rps is not None else len(rows)
-    share = len(good) / offered if offered else 0.0
-    window = plan.window_s
-    output = sum(r.tokens_within(0.0, window) for r in raw.rows) / window
-    prefilled = [r for r in raw.rows if r.ttft_ms > 0 and 0.0 <= r.first_s < window]
-    prompt, cached = _prompt(prefilled), _cached(prefilled)
-    tpot = percentiles([t for r in good if (t := r.tpot_ms) is not None])
-    ttft = percentiles([r.ttft_ms for r in good])
+    asked, window = raw.requests, plan.window_s
+    rows = counted(plan, asked)
+    good = rows & asked.ok
+    offered, completed = plan.offered if plan.rate_rps is not None else int(rows.sum()), int(good.sum())
+    share = completed / offered if offered else 0.0
+    output = delivered(asked, window) / window
+    prefilled = (asked.ttft_ms > 0) & (asked.first_s >= 0.0) & (asked.first_s < window)
+    prompt, cached = float(asked.prompt[prefilled].sum()), _cached(asked, prefilled)
+    tpot = percentiles(_known(asked.tpot_ms[good]))
+    ttft = percentiles(asked.ttft_ms[good])
     unsteady = unsteadiness(plan, raw, rows) if plan.rate_rps is not None else ()
     void = void_reason(plan, raw, rows, share, slo)
     missed = misses(slo, ttft, tpot, share)
     samples = [s for s in raw.samples if -plan.lead_s <= s.at_s <= window]
     accepted = [s.acceptance_length for s in samples if s.acceptance_length is not None]
+    streamed = good[asked.owner]
     point = LoadPoint(
         workload=plan.workload.name,
         rate_rps=plan.rate_rps,
@@ -51,15 +56,15 @@ def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | No
         seed=plan.seed,
         window_s=window,
         offered=offered,
-        completed=len(good),
-        failed=max(0, offered - len(good)),
+        completed=completed,
+        failed=max(0, offered - completed),
         output_tok_s=output,
         total_tok_s=output + prompt / window,
         uncached_tok_s=None if cached is None else (prompt - cached) / window,
         ttft_ms=ttft,
         tpot_ms=tpot,
-        itl_ms=percentiles([gap for r in good for gap in r.itl_ms]),
-        e2e_ms=percentiles([r.latency_ms for r in good]),
+        itl_ms=percentiles(asked.itl_ms[streamed], None if asked.times is None else asked.times[streamed]),
+        e2e_ms=percentiles(asked.latency_ms[good]),
         success_share=min(1.0, share),
         cached_share=cached / prompt if cached is not None and prompt else None,
         acceptance_length=accepted[-1] if accepted else None,
@@ -78,22 +83,38 @@ def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | No
     return point.model_copy(update={"plateau": plateau(point, raw.max_running)})
 
 
-def counted(plan: PointPlan, raw: RawPoint) -> list[Row]:
+def counted(plan: PointPlan, asked: Columns) -> Marks:
     """The requests that the point is about: arrived in the window; in a closed loop all but those cut at its end."""
     if plan.rate_rps is not None:
-        return [r for r in raw.rows if r.planned is not None and 0.0 <= r.planned < plan.window_s]
-    ended = [r for r in raw.rows if r.error != "cut" and r.ended_s >= 0.0]
-    return ended or [r for r in raw.rows if r.error != "cut"]
+        return (asked.planned >= 0.0) & (asked.planned < plan.window_s)
+    whole = ~asked.named("cut")
+    ended = whole & (asked.ended_s >= 0.0)
+    return ended if ended.any() else whole
 
 
-def percentiles(values: Sequence[float]) -> Percentiles | None:
-    """Mean, p50, p95, p99 by linear interpolation between order statistics."""
-    if not values:
-        return None
+def delivered(asked: Columns, window_s: float) -> float:
+    """Output tokens that came within the window: as the load generator counted them, else by their gaps."""
+    tokens = asked.tokens_within(0.0, window_s) if asked.in_window is None else asked.in_window
+    return float(tokens.sum())
+
+
+def percentiles(values: Sequence[float] | Numbers, times: Sequence[int] | Counts | None = None) -> Percentiles | None:
+    """Mean, p50, p95, p99 by linear interpolation between order statistics; `times`: how often each value came."""
     import numpy as np
 
-    p50, p95, p99 = (float(v) for v in np.percentile(values, (50, 95, 99)))
-    return Percentiles(mean=float(np.mean(values)), p50=p50, p95=p95, p99=p99)
+    given = np.asarray(values, dtype=np.float64)
+    if not len(given):
+        return None
+    if times is None:
+        p50, p95, p99 = (float(v) for v in np.percentile(given, (50, 95, 99)))
+        return Percentiles(mean=float(given.mean()), p50=p50, p95=p95, p99=p99)
+    order = np.argsort(given)
+    ordered, upto = given[order], np.cumsum(np.asarray(times)[order])
+    place = np.array((0.50, 0.95, 0.99)) * (upto[-1] - 1)
+    below = ordered[np.searchsorted(upto, np.floor(place), side="right")]
+    above = ordered[np.searchsorted(upto, np.ceil(place), side="right")]
+    p50, p95, p99 = (float(v) for v in below + (above - below) * (place - np.floor(place)))
+    return Percentiles(mean=float(np.average(given, weights=np.asarray(times))), p50=p50, p95=p95, p99=p99)
 
 
 def at(figures: Percentiles, percentile: int) -> float:
@@ -115,16 +136,15 @@ def misses(slo: Slo, ttft: Percentiles | None, tpot: Percentiles | None, share: 
     return tuple(out)
 
 
-def unsteadiness(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> tuple[str, ...]:
+def unsteadiness(plan: PointPlan, raw: RawPoint, rows: Marks) -> tuple[str, ...]:
     """Why a point is not steady, in words; empty = steady.
 
     Requests in flight may grow from the first to the last third of the window by 2 % of what was offered between
     the thirds' middles plus two s.d. of the difference of two Poisson counts, which is what a steady server's
     population does by chance; queue and TTFT may show no positive trend that matters.
     """
-    out = []
-    window = plan.window_s
-    early, late = _in_flight(raw.rows, 0.0, window / 3), _in_flight(raw.rows, 2 * window / 3, window)
+    asked, window, out = raw.requests, plan.window_s, []
+    early, late = _in_flight(asked, 0.0, window / 3), _in_flight(asked, 2 * window / 3, window)
     grown = late - early
     between = plan.offered * 2 / 3
     if grown > STEADY_SHARE * between + 2 * math.sqrt(max(1.0, early + late)):
@@ -133,39 +153,46 @@ def unsteadiness(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> tuple[s
     rise, sure = growth([t for t, _ in queue], [q for _, q in queue])
     if sure and rise > max(QUEUE_GROWTH, STEADY_SHARE * plan.offered):
         out.append(f"the queue grew by {rise:.1f} requests")
-    waits = sorted((r.sent, r.ttft_ms) for r in rows if r.ttft_ms > 0)
-    rise, sure = growth([t for t, _ in waits], [w for _, w in waits])
-    middle = sorted(w for _, w in waits)[len(waits) // 2] if waits else 0.0
+    began = rows & (asked.ttft_ms > 0)
+    order = asked.sent[began].argsort(kind="stable")
+    waits = asked.ttft_ms[began][order]
+    rise, sure = growth(asked.sent[began][order], waits)
+    middle = float(sorted(waits)[len(waits) // 2]) if len(waits) else 0.0
     if sure and rise > max(TTFT_GROWTH * middle, TTFT_LIMIT_SHARE * (plan.workload.slo.ttft_ms or 0.0)):
         out.append(f"TTFT grew by {rise:.0f} ms over the window")
     return tuple(out)
 
 
-def _in_flight(rows: Sequence[Row], start: float, end: float) -> float:
+def _in_flight(asked: Columns, start: float, end: float) -> float:
     """Mean number of requests between send and end within [start, end]."""
-    return sum(max(0.0, min(r.ended_s, end) - max(r.sent, start)) for r in rows) / (end - start)
+    overlap = asked.ended_s.clip(max=end) - asked.sent.clip(min=start)
+    return float(overlap.clip(min=0.0).sum()) / (end - start)
 
 
-def void_reason(plan: PointPlan, raw: RawPoint, rows: Sequence[Row], share: float, slo: Slo) -> str | None:
+def void_reason(plan: PointPlan, raw: RawPoint, rows: Marks, share: float, slo: Slo) -> str | None:
     """Why a point does not count at all; its first word names the kind."""
+    asked, count = raw.requests, int(rows.sum())
     if raw.cut:
         return f"cut: {raw.cut}"
-    if not rows:
+    if not count:
         return "empty: no request was counted"
     if share < slo.success_share:
-        bad = next((r.error for r in rows if not r.ok), "never sent")
-        return f"failures: {sum(r.ok for r in rows)} of {max(plan.offered, len(rows))} requests succeeded ({bad})"
+        failed = (rows & ~asked.ok).nonzero()[0]
+        bad = asked.errors[failed[0]] if len(failed) else "never sent"
+        return f"failures: {count - len(failed)} of {max(plan.offered, count)} requests succeeded ({bad})"
     return (
-        _wrong_lengths(plan, rows) or _jit(plan, raw) or _wrong_cache(plan, raw, rows) or _slow_harness(raw, rows, slo)
+        _wrong_lengths(plan, asked, rows & asked.ok)
+        or _jit(plan, raw)
+        or _wrong_cache(plan, raw, rows)
+        or _slow_harness(raw, rows, slo)
     )
 
 
-def _wrong_lengths(plan: PointPlan, rows: Sequence[Row]) -> str | None:
-    work, good = plan.workload, [r for r in rows if r.ok]
-    out = sum(r.output_tokens for r in good) / len(good)
-    asked = sum(r.prompt_tokens or r.asked_tokens for r in good) / len(good)
-    for name, got, want in (("output", out, work.output_tokens), ("input", asked, work.input_tokens)):
-        if abs(got - want) > max(LENGTH_SLACK * want, 2.0):
+def _wrong_lengths(plan: PointPlan, asked: Columns, good: Marks) -> str | None:
+    work = plan.workload
+    lengths = (("output", asked.output_tokens, work.output_tokens), ("input", asked.prompt, work.input_tokens))
+    for name, column, want in lengths:
+        if abs((got := float(column[good].mean())) - want) > max(LENGTH_SLACK * want, 2.0):
             return f"lengths: {got:.1f} {name} tokens a request, the workload says {want}"
     return None
 
@@ -175,12 +202,12 @@ def _jit(plan: PointPlan, raw: RawPoint) -> str | None:
     return f"compile: {lines} compile lines within the timed window" if lines and not plan.warmup else None
 
 
-def _wrong_cache(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> str | None:
+def _wrong_cache(plan: PointPlan, raw: RawPoint, rows: Marks) -> str | None:
     """More hits than the workload has: the contents were not fresh. Fewer, and priming never took: a wrong set-up.
 
     Fewer hits after a priming that was seen to work are evictions, and those are the candidate's own.
     """
-    cached, prompt = _cached(rows), _prompt(rows)
+    cached, prompt = _cached(raw.requests, rows), float(raw.requests.prompt[rows].sum())
     if cached is None or not prompt:
         return None
     got, want = cached / prompt, prefix_tokens(plan.workload) / plan.workload.input_tokens
@@ -194,10 +221,10 @@ def _wrong_cache(plan: PointPlan, raw: RawPoint, rows: Sequence[Row]) -> str | N
     return f"cache: {got:.0%} of the input came from the cache instead of {want:.0%}, and priming did not take"
 
 
-def _slow_harness(raw: RawPoint, rows: Sequence[Row], slo: Slo) -> str | None:
+def _slow_harness(raw: RawPoint, rows: Marks, slo: Slo) -> str | None:
     if raw.cpu_share is not None and raw.cpu_share > HARNESS_CPU:
         return f"harness: the load generator used {raw.cpu_share:.0%} of its core"
-    late = sorted(1e3 * (r.sent - r.planned) for r in rows if r.planned is not None)
+    late = sorted(_known(1e3 * (raw.requests.sent - raw.requests.planned)[rows]))
     limit = max(LAG_MS, 0.1 * (slo.ttft_ms or 0.0))
     if late and (worst := late[int(0.95 * (len(late) - 1))]) > limit:
         return f"harness: requests were sent {worst:.0f} ms late (p95)"
@@ -220,13 +247,17 @@ def capacity_rps(point: LoadPoint, output_tokens: int) -> float:
     return point.output_tok_s / output_tokens
 
 
-def _prompt(rows: Sequence[Row]) -> int:
-    return sum(r.prompt_tokens or r.asked_tokens for r in rows)
+def _cached(asked: Columns, rows: Marks) -> float | None:
+    """Tokens of these requests that came from the cache; None = the server does not say."""
+    known = _known(asked.cached_tokens[rows])
+    return float(known.sum()) if len(known) else None
 
 
-def _cached(rows: Sequence[Row]) -> int | None:
-    known = [r.cached_tokens for r in rows if r.cached_tokens is not None]
-    return sum(known) if known else None
+def _known(values: Numbers) -> Numbers:
+    """Without NaN."""
+    import numpy as np
+
+    return values[~np.isnan(values)]
 
 
 def _most(values: Iterable[float | None]) -> float | None:

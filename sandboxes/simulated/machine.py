@@ -137,7 +137,8 @@ class SimProcess:
                 self._waiting = (self.machine.kernel.now, cpu)
                 self._resume_later(seconds, None)
                 return True, lambda: self._body.send(None)
-            case Await(start):
+            case Await(start, cpu):
+                self._waiting = (self.machine.kernel.now, cpu)
                 turn = self._turn
                 start(
                     lambda result: self._resume_later(0.0, result) if self._turn == turn and not self._event else None
@@ -168,6 +169,7 @@ class Machine:
         self.kernel = Kernel()
         self.trees: list[Tree] = []
         self._ports: dict[int, tuple[SimProcess, Handler]] = {}
+        self._watchers: dict[object, list[Callable[[], None]]] = {}
         self._pid = 100
 
     def start(
@@ -196,10 +198,20 @@ class Machine:
         """Gives the port to a process until it ends."""
         self._ports[port] = (process, handler)
 
+    def watch(self, key: object, wake: Callable[[], None]) -> None:
+        """Calls `wake` once, when something is written into a folder from outside, or when a process ends."""
+        self._watchers.setdefault(key, []).append(wake)
+
+    def tell(self, key: object) -> None:
+        """Something happened to a folder or a process."""
+        for wake in self._watchers.pop(key, ()):
+            wake()
+
     def release(self, process: SimProcess) -> None:
         """Frees what a dead process held."""
         process.vram_bytes = 0
         self._ports = {port: held for port, held in self._ports.items() if held[0] is not process}
+        self.tell(process)
 
     def connect(self, port: int, request: Request) -> Exchange | None:
         """Sends a request; None when nobody listens. The answer comes as time passes."""

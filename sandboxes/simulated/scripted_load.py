@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 
 from day0.runs.values import sha256
 from day0.sandboxes.simulated.machine import Context
-from day0.sandboxes.simulated.steps import Step, Wait
+from day0.sandboxes.simulated.steps import Await, Step, Wait
 
 if TYPE_CHECKING:
     from day0.sandboxes.simulated.sglang import Performance
 
 IMPORT_S = 6.0
-POLL_S = 0.25
 NOISE = 0.004
 """s.d.-like spread of a latency, a function of the request alone"""
 
@@ -30,7 +29,7 @@ def load_generator(ctx: Context, performance: Callable[[int], Performance | None
     while not (ctx.folder / "stop").exists():
         go, path = ctx.folder / f"go-{number}", ctx.folder / f"plan-{number}.json"
         if not go.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != go.read_text():
-            yield Wait(POLL_S)
+            yield Await(lambda resume: ctx.machine.watch(ctx.folder, lambda: resume(None)))
             continue
         plan = json.loads(path.read_bytes())
         serving = performance(urlsplit(plan["base_url"]).port or 0)

@@ -58,9 +58,13 @@ class Exit:
 
 @dataclass(frozen=True)
 class Await:
-    """Waits for something else: `start` gets a function to call once with the value to go on with."""
+    """Waits for something else: `start` gets a function to call with the value to go on with; only its first counts.
+
+    `cpu` as of `Wait`.
+    """
 
     start: Callable[[Callable[[object], None]], None]
+    cpu: float = 0.0
 
 
 class Terminated(BaseException):

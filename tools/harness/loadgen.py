@@ -8,6 +8,13 @@ Plan keys: base_url, tokenizer (model folder), corpus (file), chat, input_tokens
 temperature, prefixes [place], primes [[prefix, place]], requests [[send time, prefix, place]] (open loop, seconds
 from the start of the timed window, lead-in negative) or with concurrency (closed loop, times unused), window_s,
 lead_s, drain_s, request_deadline_s.
+
+Result keys: number, early (told to end), ended_s (the end, from the window's start), wall_s, cpu_share, lag_p95_ms,
+lag_max_ms, chat, primes [{prefix, cached_tokens, error}], requests: a list of rows (`Point.row`), or one object of
+columns with `count` values each, a single value standing for all: planned_us, sent_us, ttft_us, latency_us (whole
+microseconds), output_tokens, asked_tokens, prompt_tokens, cached_tokens, in_window (tokens that came within the
+window), errors {number of the request: text}, hash, itl_runs (how many lengths of gaps each request has), itl_us and
+itl_times (each length and how often it came, request after request, in no order within one).
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +63,7 @@ class Point:
         self.rows: list[dict[str, Any]] = []
         self.ready: list[tuple[float, Any]] = []
         self.lags: list[float] = []
+        self.primes: list[dict[str, Any]] = []
         self.zero = 0.0
         self.sent = self.done = 0
 
@@ -119,17 +127,17 @@ class Point:
         self.rows.append(row)
         return row
 
-    async def prime(self) -> list[dict[str, Any]]:
+    async def prime(self) -> None:
         """The shared prefixes, one request at a time, before anything is timed; with their cached tokens."""
-        plan, out = self.plan, []
+        plan = self.plan
         for prefix, place in plan["primes"]:
             item = self.build(prefix, place)
             item.output_len = 1
             item.extra_request_body["sampling_params"]["max_new_tokens"] = 1
             row = await self.send(item, None, plan["request_deadline_s"])
-            out.append({"prefix": prefix, "cached_tokens": row["cached_tokens"], "error": row["error"]})
-        self.rows.clear()
-        return out
+            if row["error"] == "cut":
+                return
+            self.primes.append({"prefix": prefix, "cached_tokens": row["cached_tokens"], "error": row["error"]})
 
     async def open_loop(self) -> None:
         """Sends at the planned times, whatever the server does; then waits `drain_s` at most."""
@@ -185,34 +193,43 @@ class Point:
         while not mark.exists():
             await asyncio.sleep(0.2)
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """Builds the prompts before anything is timed: all of an open loop, the first rounds of a closed one."""
         count = CLOSED_ROUNDS * self.plan["concurrency"] if self.plan["concurrency"] else None
-        self.ready = [(at, self.build(prefix, place)) for at, prefix, place in self.plan["requests"][:count]]
+        for at, prefix, place in self.plan["requests"][:count]:
+            self.ready.append((at, self.build(prefix, place)))
+            await asyncio.sleep(0)  # thousands of long prompts take minutes: a plan may be ended meanwhile
+        await self.prime()
 
     async def run(self) -> dict[str, Any]:
-        """Prepare, prime, run, and tell."""
-        self.prepare()
-        primes = await self.prime()
+        """Prepare, prime, run, and tell; told to stop it ends at once, whatever it is at."""
+        mark = asyncio.create_task(self.cancelled())
+        try:
+            whole = await before(mark, self.prepare())
+            self.rows.clear()
+            return await self.measure(mark) if whole else self.told(time.perf_counter(), cpu_s(), early=True)
+        finally:
+            await end([mark])
+
+    async def measure(self, mark: asyncio.Task[None]) -> dict[str, Any]:
+        """The timed part."""
         began, cpu = time.perf_counter(), cpu_s()
         self.sent = self.done = 0
         gc.collect()
         gc.freeze()
         gc.disable()
         watch = asyncio.create_task(self.watch())
-        work = asyncio.create_task(self.closed_loop() if self.plan["concurrency"] else self.open_loop())
-        mark = asyncio.create_task(self.cancelled())
         try:
-            await asyncio.wait({work, mark}, return_when=asyncio.FIRST_COMPLETED)
-            early = not work.done()
-            await end([work])
+            whole = await before(mark, self.closed_loop() if self.plan["concurrency"] else self.open_loop())
         finally:
-            await end([watch, mark])
+            await end([watch])
             gc.enable()
             gc.unfreeze()
-        if not early:
-            work.result()
-        wall = time.perf_counter() - began
+        return self.told(began, cpu, early=not whole)
+
+    def told(self, began: float, cpu: float, *, early: bool) -> dict[str, Any]:
+        """The result."""
+        wall = max(1e-9, time.perf_counter() - began)
         lags = sorted(self.lags) or [0.0]
         return {
             "number": self.plan["number"],
@@ -223,9 +240,20 @@ class Point:
             "lag_p95_ms": 1e3 * lags[int(0.95 * (len(lags) - 1))],
             "lag_max_ms": 1e3 * lags[-1],
             "chat": self.cutter.chat,
-            "primes": primes,
+            "primes": self.primes,
             "requests": self.rows,
         }
+
+
+async def before(mark: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work was done before the mark came; else it is ended. Raises what the work raises."""
+    task = asyncio.create_task(work)
+    await asyncio.wait({task, mark}, return_when=asyncio.FIRST_COMPLETED)
+    done = task.done()
+    await end([task])
+    if done:
+        task.result()
+    return done
 
 
 async def end(tasks: list[asyncio.Task[Any]]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator
+import os
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -12,15 +13,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from day0.runs.values import canonical_json, sha256
-from day0.sandboxes.simulated.machine import Context
-from day0.sandboxes.simulated.steps import Out, Step, Wait
+from day0.sandboxes.simulated.machine import Context, SimProcess
+from day0.sandboxes.simulated.steps import Await, Out, Step, Wait
 from day0.sandboxes.twin import answers
 from day0.sandboxes.twin.rows import Cut, requests_json
 from day0.sandboxes.twin.serving import LiveServer
 from day0.sandboxes.twin.simulate import Load, Point
 from day0.sandboxes.twin.site import Site
 
-IMPORT_S, POLL_S, TICK_S = 6.0, 0.25, 0.5
+IMPORT_S = 6.0
 CUT_PROMPTS_S = 0.01
 ASK_IMPORT_S = 1.0
 CPU_OF_A_REQUEST = 0.02
@@ -37,10 +38,21 @@ def load_generator(site: Site, ctx: Context) -> Steps:
     while not (ctx.folder / "stop").exists():
         go, path = ctx.folder / f"go-{number}", ctx.folder / f"plan-{number}.json"
         if not go.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != go.read_text().strip():
-            yield Wait(POLL_S)
+            yield _until(ctx, inf)
             continue
         yield from _Run(site, ctx, number, json.loads(path.read_bytes())).play()
         number += 1
+
+
+def _until(ctx: Context, seconds: float, *processes: SimProcess, cpu: float = 0.0) -> Await:
+    """Waits so long, or until a file is put into the program's folder or a process ends: the real one polls for it."""
+
+    def start(resume: Callable[[object], None]) -> None:
+        ctx.machine.kernel.after(seconds, lambda: resume(None))
+        for key in (ctx.folder, *processes):
+            ctx.machine.watch(key, lambda: resume(None))
+
+    return Await(start, cpu)
 
 
 def content_of(plan: dict[str, Any]) -> str:
@@ -89,7 +101,8 @@ class _Run:
         if live is None or live.stuck:
             yield from self._unanswered(primes, zero, live)
             return
-        point, dies = live.begin(load_of(plan), content_of(plan), zero, began)
+        content = content_of(plan)
+        point, dies = live.begin(load_of(plan), content, zero, began)
         if dies < inf:
             kernel.after(dies - began, lambda: _die(live, dies))
         end = zero + self._end(point)
@@ -100,7 +113,8 @@ class _Run:
         over = plan["window_s"] if plan["concurrency"] else plan["window_s"] + plan["drain_s"]
         cut = Cut(plan["request_deadline_s"], min(now - zero if early else over, frozen), died)
         live.settle(now)
-        text = requests_json(point, cut, planned=not plan["concurrency"], hashed=content_of(plan)[7:23])
+        window, planned = plan["window_s"], not plan["concurrency"]
+        text = requests_json(point, cut, window_s=window, planned=planned, hashed=content[7:23])
         self._result(primes, text, zero, early=early, began=began)
 
     def _prime(self, live: LiveServer | None) -> Steps:
@@ -140,7 +154,7 @@ class _Run:
         stuck = live.activity is not None and live.activity.frozen < end
         until = kernel.now + self.plan["lead_s"] + self.plan["window_s"] + self.plan["drain_s"] if stuck else end
         while kernel.now < until:
-            yield Wait(min(TICK_S, until - kernel.now), cpu=self._cpu())
+            yield _until(self.ctx, until - kernel.now, live.process, cpu=self._cpu())
             if self._cancelled():
                 return True
             if live.process.code is not None:
@@ -148,7 +162,7 @@ class _Run:
         return False
 
     def _cancelled(self) -> bool:
-        return (self.ctx.folder / f"cancel-{self.number}").exists()
+        return os.path.exists(f"{self.ctx.folder}/cancel-{self.number}")  # noqa: PTH110 (asked for each prefix)
 
     def _cpu(self) -> float:
         rate = float(len(self.plan["requests"]) / (self.plan["window_s"] + self.plan["lead_s"]))

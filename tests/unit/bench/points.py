@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from day0.runs.workload import MeasureRules, Slo, Workload
+from day0.tools.columns import of_rows
 from day0.tools.loadplan import PointPlan, arrivals, open_loop, prefix_tokens
 from day0.tools.rawpoint import Prime, RawPoint, Row, Sample
 
@@ -35,9 +38,9 @@ def row(at: float, *, ttft: float = 200.0, tpot: float = 20.0, late: float = 0.0
 
 def raw(of: PointPlan, rows: list[Row] | None = None, **changes) -> RawPoint:
     value = RawPoint(
-        rows=tuple(rows if rows is not None else (row(t) for t in arrivals(of))),
+        requests=of_rows(rows if rows is not None else [row(t) for t in arrivals(of)]),
         primes=tuple(Prime(prefix=p, cached_tokens=prefix_tokens(WORK)) for p in range(WORK.prefixes)),
         samples=tuple(Sample(at_s=float(t), running=5.0, queued=0.0, kv_use=0.3) for t in range(-5, 21)),
         cpu_share=0.1,
     )
-    return value.model_copy(update=changes)
+    return replace(value, **changes)

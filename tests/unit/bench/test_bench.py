@@ -114,13 +114,13 @@ class Engine:
 
 
 class Server:
-    port, http = 3210, None
+    port, http, attention_s = 3210, None, 5.0
 
     def __init__(self, clock: Clock, dies_at: float = 1e9) -> None:
         self.clock, self.dies_at, self.process, self.engine = clock, dies_at, Process(), Engine()
         self.facts = BootFacts(ready_s=1, version="1", model_path="/m", resolved={"disable_radix_cache": True})
 
-    def alive(self) -> None:
+    def alive(self, seen: Counters | None = None) -> None:
         if self.clock.t >= self.dies_at:
             raise CandidateFailed("crashed", "Scheduler hit an exception")
 
@@ -165,7 +165,7 @@ def test_two_points_on_one_load_generator() -> None:
         server.engine.busy = 5
         second = harness.run(PLAN, server)  # type: ignore[arg-type]
         assert harness.import_s == 2.0
-        assert len(first.rows) == len(second.rows) == 1 and first.chat
+        assert first.requests.count == second.requests.count == 1 and first.chat
         assert not first.cache_on and first.cut == ""
         assert [p for p in node.box.files if p.startswith("plan-")] == ["plan-1.json", "plan-2.json"]
         plan = json.loads(node.box.files["plan-2.json"])
@@ -187,14 +187,14 @@ def test_s31_a_server_that_dies_in_mid_point_leaves_partial_results() -> None:
         with pytest.raises(CandidateFailed):
             harness.run(PLAN, Server(node.clock, dies_at=6.0))  # type: ignore[arg-type]
         assert harness.partial is not None
-        assert len(harness.partial.rows) == 1 and "Scheduler hit" in harness.partial.cut
+        assert harness.partial.requests.count == 1 and "Scheduler hit" in harness.partial.cut
 
 
 def test_s31_a_point_past_its_deadline_is_cut_and_others_go_on() -> None:
     with opened(loadgen(after_s=1000)) as (harness, node):
         server = Server(node.clock)
         raw = harness.run(PLAN, server, deadline_s=20.0)  # type: ignore[arg-type]
-        assert raw.cut == "the point did not end in its time" and len(raw.rows) == 1
+        assert raw.cut == "the point did not end in its time" and raw.requests.count == 1
         assert node.clock.t < 30
 
 

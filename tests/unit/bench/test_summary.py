@@ -3,11 +3,13 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 from day0.tools.loadplan import arrivals, closed_loop
 from day0.tools.rawpoint import Prime, Sample
 from day0.tools.summary import capacity_rps, percentiles, summarise
 from day0.tools.trend import growth
+from scipy import stats
 
 _spec = importlib.util.spec_from_file_location("points", Path(__file__).parent / "points.py")
 assert _spec and _spec.loader
@@ -174,3 +176,19 @@ def test_growth_is_robust_and_needs_points() -> None:
     rise, sure = growth(range(30), [0.5 * t for t in range(30)])
     assert sure and rise == pytest.approx(14.5)
     assert growth(range(1000), [3.0] * 1000) == (0.0, False)
+
+
+def test_growth_is_sure_where_scipys_bound_is() -> None:
+    rng = np.random.default_rng(1)
+    grown = 0
+    for count in (6, 7, 30, 61, 300):
+        for turn in range(24):
+            times = np.sort(rng.random(count) * 100)
+            values = times * rng.normal() * 0.05 + rng.normal(size=count)
+            times, values = times.round(turn % 3), values.round(turn % 2 or 9)
+            slope, _, low, _ = stats.theilslopes(values, times, alpha=0.95)
+            rise, sure = growth(times, values)
+            assert sure == (low > 0)
+            assert rise == (pytest.approx(slope * np.ptp(times)) if sure else 0.0)
+            grown += sure
+    assert 20 < grown < 80
