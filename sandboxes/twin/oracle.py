@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -34,6 +35,9 @@ SIMULATOR = (
     "resolve",
 )
 """Modules whose text decides what a candidate is worth."""
+QUICK_ERROR = 0.05
+_Server = tuple[ServerSpec, float]
+"""A server and the factor that faults put on its time."""
 
 
 class Pick(NamedTuple):
@@ -114,16 +118,55 @@ def seen_by(world: World, pick: Pick, args: Mapping[str, Any]) -> Scene:
     return scene(args, pick.env, build.name, tuned=pick.tuned, source=source, config=world.model.config)
 
 
-def rated(world: World, workload: Workload, pick: Pick) -> Rating:
+def rated(world: World, workload: Workload, pick: Pick, how: rate.Search = rate.CAREFUL) -> Rating:
     """What one candidate is worth without noise."""
     served = server(world, workload, pick)
     if isinstance(served, str):
         return Rating(tok_s=0.0, why=served, **pick._asdict())
-    spec, speed = served
-    found = rate.knee(spec, workload, noise=Noise(speed))
+    return _rating(pick, rate.knee(served[0], workload, noise=Noise(served[1]), how=how))
+
+
+def _rating(pick: Pick, found: rate.Rated) -> Rating:
     return Rating(
         tok_s=found.tok_s, rate_rps=found.rate_rps, points=found.points, why=found.bound_by, **pick._asdict()
     )  # fmt: skip
+
+
+@dataclass
+class _Exhaustive:
+    """Rates servers of one space: each quickly first, then the best again with what is left of their points.
+
+    Equal servers are played once, and the error of the fluid estimate is about the same for servers of one shape.
+    """
+
+    workload: Workload
+    known: dict[_Server, rate.Rated] = field(default_factory=dict)
+    off: dict[tuple[int, int, bool], float] = field(default_factory=dict)
+
+    def rate(self, served: _Server) -> None:
+        """Quickly."""
+        if served in self.known:
+            return
+        spec, speed = served
+        shape = (spec.replicas, spec.costs.verify, spec.cap < 100)
+        guess = rate.estimate(spec, self.workload) / speed
+        how = rate.Search(guess * self.off.get(shape, 1.0), quick=True)
+        found = self.known[served] = rate.knee(spec, self.workload, noise=Noise(speed), how=how)
+        if found.rate_rps > 0:
+            self.off[shape] = found.rate_rps / guess
+
+    def refine(self) -> None:
+        """The best ones again, until none that was rated quickly is better than what was found carefully."""
+        careful: dict[_Server, rate.Rated] = {}
+        for served, found in sorted(self.known.items(), key=lambda item: -item[1].tok_s):
+            best = max((f.tok_s for f in careful.values()), default=0.0)
+            left = rate.MAX_POINTS - found.points
+            if found.points < 2 or left < 2 or found.tok_s * (1 + QUICK_ERROR) < best:
+                continue
+            how = rate.Search(found.rate_rps, left)
+            again = rate.knee(served[0], self.workload, noise=Noise(served[1]), how=how)
+            careful[served] = replace(again, points=found.points + again.points)
+        self.known.update(careful)
 
 
 def server(world: World, workload: Workload, pick: Pick) -> tuple[ServerSpec, float] | str:
@@ -171,14 +214,29 @@ def oracle(world: World, workload: Workload, *, memory: Path | None = None) -> O
             kept = None
         if kept is not None and kept.key == name:
             return kept
-    ratings = sorted((rated(world, workload, pick) for pick in candidates(world)), key=_order)
-    found = Oracle(world=world.name, workload=workload.name, key=name, ratings=tuple(ratings))
+    found = Oracle(world=world.name, workload=workload.name, key=name, ratings=_ratings(world, workload))
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(".part")
         part.write_text(found.canonical(), encoding="utf-8")
         part.replace(file)
     return found
+
+
+def _ratings(world: World, workload: Workload) -> tuple[Rating, ...]:
+    picks = [(pick, server(world, workload, pick)) for pick in candidates(world)]
+    every = _Exhaustive(workload)
+    for _, served in picks:
+        if not isinstance(served, str):
+            every.rate(served)
+    every.refine()
+    ratings = [
+        Rating(tok_s=0.0, why=served, **pick._asdict())
+        if isinstance(served, str)
+        else _rating(pick, every.known[served])
+        for pick, served in picks
+    ]
+    return tuple(sorted(ratings, key=_order))
 
 
 def _order(rating: Rating) -> tuple[float, str]:

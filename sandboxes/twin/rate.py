@@ -11,11 +11,13 @@ from day0.sandboxes.twin.replica import NEVER, ServerSpec
 from day0.sandboxes.twin.simulate import Noise, simulate
 
 MAX_POINTS = 5
-MIN_REQUESTS, MIN_WINDOW_S = 300, 480.0
+MIN_REQUESTS, QUICK_REQUESTS = 300, 1000
+MIN_WINDOW_S, QUICK_S = 480.0, 160.0
+"""A window lasts 480 s and holds 300 requests; a quick one ends earlier, after 160 s, once it holds 1,000."""
 QUIET = Noise()
 SEED = 1
-CLOSE = 0.01
-"""A bracket this narrow, as a log ratio of rates, is not split further."""
+CLOSE, QUICK_CLOSE, QUICK_POINTS = 0.01, 0.045, 3
+"""A bracket this narrow, as a log ratio of rates, is not split further; a quick one not after three points."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,37 @@ def stream(server: ServerSpec, workload: Workload, noise: Noise = QUIET) -> Rate
     return Rated(1.0 / (r.finish[last] - r.arrive[last]), (r.tokens - 1) / (r.finish[last] - r.first[last]), 1, "")
 
 
-def knee(server: ServerSpec, workload: Workload, *, noise: Noise = QUIET, seed: int = SEED) -> Rated:
-    """The highest rate that holds all limits, within about 1 %; at most `MAX_POINTS` simulated points."""
+def window_s(rate: float, *, quick: bool) -> float:
+    """How long requests are offered at a rate."""
+    enough = max(QUICK_S, QUICK_REQUESTS / rate) if quick else MIN_WINDOW_S
+    return max(MIN_REQUESTS / rate, min(MIN_WINDOW_S, enough))
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a knee is looked for: from `start` requests/s on (without one, from the fluid estimate), with `points`."""
+
+    start: float | None = None
+    points: int = MAX_POINTS
+    quick: bool = False
+
+
+CAREFUL = Search()
+
+
+def knee(
+    server: ServerSpec, workload: Workload, *, noise: Noise = QUIET, seed: int = SEED, how: Search = CAREFUL
+) -> Rated:
+    """The highest rate that holds all limits, within about 1 % (quick: a few), by at most `how.points` points."""
     if workload.arrival == "single_stream":
         return stream(server, workload, noise)
     passed: tuple[float, float, float] | None = None  # log rate, worst, tok/s
     failed: tuple[float, float, str] | None = None
-    at, count = log(max(1e-3, estimate(server, workload) / noise.speed)), 0
-    while count < MAX_POINTS:
+    at, count = log(max(1e-3, how.start or estimate(server, workload) / noise.speed)), 0
+    while count < how.points:
         count += 1
         rate = exp(at)
-        window = max(MIN_WINDOW_S, MIN_REQUESTS / rate)
+        window = window_s(rate, quick=how.quick)
         seen = figures(workload, simulate(server, offered(workload, rate, window, seed), noise), rate, window)
         if seen.holds:
             passed = (at, seen.worst, seen.output_tok_s)
@@ -77,7 +99,7 @@ def knee(server: ServerSpec, workload: Workload, *, noise: Noise = QUIET, seed: 
             failed = (at, seen.worst, seen.bound_by)
         if passed and failed:
             low, high = passed[0], failed[0]
-            if high - low < CLOSE:
+            if high - low < (QUICK_CLOSE if how.quick else CLOSE) or (how.quick and count >= QUICK_POINTS):
                 break
             share = -passed[1] / (failed[1] - passed[1]) if failed[1] < 3 else 0.5
             at = low + (high - low) * min(0.85, max(0.15, share))
