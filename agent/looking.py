@@ -155,6 +155,8 @@ def _winner(won: dict[str, Any]) -> str:
     if won["attempt"] is None:
         return f"{won['workload']}: no winner"
     text = f"{won['workload']}: {won['attempt']}"
+    if won["goodput_tok_s"] is not None:
+        text += f": {won['goodput_tok_s']:.4g} tok/s a node"
     if won["gain"] is not None:
         upper = "" if won["gain_upper"] is None else f" to {won['gain_upper']:+.1%}"
         text += f", {won['gain']:+.1%} over the baseline"

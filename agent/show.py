@@ -121,10 +121,12 @@ def winner(ledger: Ledger, run: Run, workload: str) -> dict[str, Any]:
     compared = [c for c in ledger.comparisons(run.id) if c.challenger == found and _is_on(c.pairs, workload)]
     last = compared[-1] if compared else None
     stored = [r for r in ledger.recipes(run.id) if r.workload == workload]
+    knee = ledger.attempt(found).knee(workload) if found else None
     figures = [dict(e.data) for e in ledger.facts(run.id, "figure", attempt=found)] if found else []
     return {
         "workload": workload,
         "attempt": found,
+        "goodput_tok_s": knee.goodput_tok_s if knee else None,
         "gain": last.gain if last else None,
         "gain_lower": last.lower if last else None,
         "gain_upper": last.upper if last and last.upper != float("inf") else None,
