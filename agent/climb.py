@@ -15,7 +15,7 @@ from day0.agent.lease import LOG_BYTES, Booted, Facts, Lease
 from day0.agent.preparing import prove, verify
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed
-from day0.runs.facts import ArtifactKept, Fact, FailureClass, Rung, RungStarted, Verdict
+from day0.runs.facts import ArtifactKept, Fact, FailureClass, LoadPoint, Rung, RungStarted, Verdict
 from day0.runs.schema import Attempt
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
@@ -151,6 +151,7 @@ def screen(booted: Booted, inputs: ClimbInputs) -> Judged:
             return Verdict(rung=Rung.SCREEN, passed=True, detail=f"the incumbent has no knee on {workload.name}")
         yield from booted.warm(workload, Rung.SCREEN, inputs.seed)
         point = yield from booted.point(workload, Rung.SCREEN, judge.screen_rate(known.rate_rps), inputs.seed, "screen")
+        booted.screened[workload.name] = point
         good, why = judge.promising(point, known.rate_rps, workload.slo, inputs.noise)
         if good:
             return Verdict(rung=Rung.SCREEN, passed=True, detail=why)
@@ -164,8 +165,9 @@ def measure(booted: Booted, inputs: ClimbInputs) -> Judged:
     for workload in inputs.workloads:
         probe = yield from booted.warm(workload, Rung.MEASURE, inputs.seed)
         start = start_for(workload, inputs, start_rate(probe, workload))
+        first = yield from screened(booted, workload, inputs, start)
         try:
-            yield from booted.bracket(workload, Rung.MEASURE, start, inputs.target.measure, inputs.seed)
+            yield from booted.bracket(workload, Rung.MEASURE, start, inputs.target.measure, inputs.seed, first=first)
             found += 1
         except CandidateFailed as failed:
             if failed.failure != FailureClass.BELOW_SLO:
@@ -180,3 +182,18 @@ def start_for(workload: Workload, inputs: ClimbInputs, probed: float) -> float:
     """Where the search for a knee begins: at the screened rate, else where the saturation probe says."""
     known = inputs.incumbent.get(workload.name)
     return probed if known is None else max(probed * 0.9, judge.screen_rate(known.rate_rps))
+
+
+def screened(
+    booted: Booted, workload: Workload, inputs: ClimbInputs, start: float
+) -> Generator[Fact, None, LoadPoint | None]:
+    """The screen's point where the search for a knee begins with just that rate: same boot, arrivals and window.
+
+    A boot after an interruption has none: then it is taken again, by the same seeds. None: another rate comes first.
+    """
+    known = inputs.incumbent.get(workload.name)
+    if known is None or start != judge.screen_rate(known.rate_rps) or workload.arrival == "single_stream":
+        return None
+    if workload.name not in booted.screened:
+        booted.screened[workload.name] = yield from booted.point(workload, Rung.SCREEN, start, inputs.seed, "screen")
+    return booted.screened[workload.name]

@@ -128,6 +128,8 @@ class Booted:
     harness: Harness
     server: Server
     warmed: dict[str, LoadPoint] = field(default_factory=dict)
+    screened: dict[str, LoadPoint] = field(default_factory=dict)
+    """by workload: the screen's point on this boot"""
 
     def ready(self) -> BootReady:
         """What the server really runs with."""
@@ -186,10 +188,18 @@ class Booted:
         return (yield from self.measure(plan, rung, f"{rung}-{workload.name}-{name}"))
 
     def bracket(
-        self, workload: Workload, rung: Rung, start: float, rules: MeasureRules, seed: int
+        self,
+        workload: Workload,
+        rung: Rung,
+        start: float,
+        rules: MeasureRules,
+        seed: int,
+        *,
+        first: LoadPoint | None = None,
     ) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
         """Brackets the knee on this boot. Raises `CandidateFailed` (`below_slo`) when no rate passed.
 
+        `first` is a point at `start` that this boot was already measured at: the search counts it as its own first.
         A single stream has no knee: its one point stands for it, requests after one another.
         """
         if workload.arrival == "single_stream":
@@ -197,7 +207,11 @@ class Booted:
         search, points, p95_s = KneeSearch(start, rules, workload), [], 0.0
         while (asked := search.next()) is not None:
             rate, number = asked
-            point = yield from self.point(workload, rung, rate, seed, str(number), p95_e2e_s=p95_s)
+            if number == 0 and first is not None:
+                point = first
+                yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
+            else:
+                point = yield from self.point(workload, rung, rate, seed, str(number), p95_e2e_s=p95_s)
             if point.e2e_ms is not None:
                 p95_s = point.e2e_ms.p95 / 1e3
             points.append(point)

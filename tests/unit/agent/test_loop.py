@@ -406,3 +406,14 @@ def test_s53_the_llms_caps_hold_over_every_process_of_a_run(
     assert by == ["baseline", "llm", "stand-in"]
     told = [e.data["proposal"]["note"] for e in bench.ledger.facts(run_id, "proposed")]
     assert any("used up" in note or "is spent" in note for note in told)
+
+
+def test_the_screened_point_is_the_first_of_the_search_on_that_boot(bench: Bench) -> None:
+    run = bench.work(bench.submit(max_attempts=1))
+    assert run.status == RunStatus.DONE, run.reason
+    best = bench.ledger.attempts(run.id)[1]
+    (boot, rung, screened), *rest = [row for row in best.points if row[1] in (Rung.SCREEN, Rung.MEASURE)]
+    assert rung == Rung.SCREEN
+    again = [(b, p) for b, _, p in rest if p.rate_rps == screened.rate_rps]
+    assert again == [(boot, screened)], "it is not measured twice"
+    assert len(rest) <= RULES.max_points + 2
