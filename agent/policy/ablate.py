@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
     from day0.runs.candidate import Candidate
 
+PRUNE = "prune"
+"""the axis that such experiments name"""
 LARGE = frozenset({*LAYOUT, *TIED, DEPTH, SAFE_REDUCE, "kv-cache-dtype", "max-running-requests"}) - {
     "dsa-decode-backend"
 }
@@ -31,7 +33,7 @@ def ablations(leader: Candidate, view: RunView) -> Iterator[Option]:
     flags = [k for k in sorted(set(leader.flags) - set(target.base_flags)) if f"--{k}" not in alone]
     env = [k for k in sorted(set(leader.env) - set(target.base_env)) if k not in alone]
     small = [k for k in flags if k not in LARGE]
-    if len(small) + len(env) > 1:
+    if len(small) + len(env) > 1 and not _together(view):
         yield Option("without what was never measured alone", dict.fromkeys(small), dict.fromkeys(env))
     if leader.flags.get("speculative-algorithm") is not None:
         yield Option("without speculation", {k: None for k in SPECULATIVE if k in leader.flags})
@@ -40,6 +42,16 @@ def ablations(leader: Candidate, view: RunView) -> Iterator[Option]:
             yield Option(f"without {key}", {key: None})
     for key in env:
         yield Option(f"without {key}", {}, {key: None})
+
+
+def _together(view: RunView) -> bool:
+    """Whether small ones were taken away together before."""
+    for attempt in view.attempts:
+        parent = view.attempt(attempt.parent or "")
+        changed = attempt.candidate.changed(parent.candidate) if parent is not None else {}
+        if len(changed) > len(SPECULATIVE) and all(new is None for _, new in changed.values()):
+            return True
+    return False
 
 
 def _alone(view: RunView) -> Iterator[str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from day0.agent.policy import fit
-from day0.agent.policy.ablate import ablations
+from day0.agent.policy.ablate import PRUNE, ablations
 from day0.agent.policy.axes import Axis, Offer, Option, site_of
 from day0.agent.policy.belief import Belief, believed, priors_of
 from day0.agent.policy.decide import threshold, worth
@@ -193,7 +193,7 @@ def _ablations(reach: Reach) -> Iterator[tuple[Idea, Plan]]:
     """What nobody believes in, but one experiment finds out: never less than the least promise, so it comes last."""
     for rank, option in enumerate(ablations(reach.leader.candidate, reach.view)):
         plan = reach.plan(option.on(reach.leader.candidate))
-        idea, plan = _idea(reach, plan, "prune", option.label, "what was inherited may hurt by now")
+        idea, plan = _idea(reach, plan, PRUNE, option.label, "what was inherited may hurt by now")
         floor = SPARE * (1.5 if rank == 0 else 1.0)
         yield (replace(idea, promise=max(idea.promise, floor)) if idea.promise > 0 else idea), plan
 

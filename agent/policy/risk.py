@@ -33,6 +33,7 @@ KNOWN: dict[str, float] = {
     "max-running-requests": 0.01,
     "dsa-prefill-backend=aiter": 0.25,  # decode with an FP8 cache crashes without open patches (38746, 32849)
 }
+MEMORY = "mem-fraction-static"
 LOSSY = 0.08
 AGAIN = 0.1
 """of the chance that is left to a candidate that has everything that a failed one had"""
@@ -40,7 +41,7 @@ PARALLEL = 0.06
 """expert parallelism and attention data parallelism"""
 PUBLISHED = 0.5
 """of the suspicion that stays with a setting of a published recipe of the nearest architecture"""
-RISING = (DEPTH, "chunked-prefill-size", "mem-fraction-static", "max-running-requests", "cuda-graph-max-bs-decode")
+RISING = (DEPTH, "chunked-prefill-size", MEMORY, "max-running-requests", "cuda-graph-max-bs-decode")
 """numbers of which a larger one breaks what a smaller one broke"""
 
 _DRAFTS = (SPECULATION, DEPTH)
@@ -125,6 +126,8 @@ class Risk:
                     table[name] = min(left, CLEARED) if one.measured else left * ANSWERED
         for one in self.seen:
             settings = self.belief.settings(one.plan)
+            if one.failed is not None:
+                _clear_lesser(table, suspects(settings, one.tuned))
             if one.failed is not None and not patches - settings.patches:
                 self._share(table, suspects(settings, one.tuned), one.failed.failure or FailureClass.UNKNOWN)
         return table
@@ -147,8 +150,22 @@ class Risk:
 
 
 def suspects(settings: Settings, tuned: bool) -> tuple[str, ...]:
-    """What could be at fault, in a fixed order."""
-    return tuple(sorted({*settings.names, *((TUNED,) if tuned else ())}))
+    """What could be at fault, in a fixed order. The engine's own share of memory is a setting like any other."""
+    more = [TUNED] if tuned else []
+    if settings.value(MEMORY) is None:
+        more.append(f"{MEMORY}=default")
+    return tuple(sorted({*settings.names, *more}))
+
+
+def _clear_lesser(table: dict[str, float], names: Iterable[str]) -> None:
+    """A number that worked clears every smaller one of its kind, a narrow split every wider one."""
+    for name in names:
+        key, _, value = name.partition("=")
+        if key not in RISING and key != "tp":
+            continue
+        for other, suspicion in tuple(table.items()):
+            if suspicion <= CLEARED and other.startswith(f"{key}=") and _beyond(key, other.partition("=")[2], value):
+                table[name] = min(table.get(name, CLEARED), CLEARED)
 
 
 def _beyond(key: str, value: str, bound: str) -> bool:

@@ -161,6 +161,33 @@ def test_every_inherited_flag_may_be_taken_away(gpu):
     assert together.promise > next(i for i in prunings if i.option.label == "without stream-interval").promise
 
 
+def test_small_inherited_flags_are_taken_away_together_only_once(gpu):
+    node = gpu()
+    node.search(Playbook(patience=40), 40)
+    at = {a.id: a for a in node.attempts}
+    pruned = [a for a in node.attempts if len(a.candidate.changed(at[a.parent or "r0.1"].candidate)) > 4]
+    removing = [a for a in pruned if not set(a.candidate.flags) - set(at[a.parent].candidate.flags)]
+    assert len(removing) <= 1
+
+
+def test_a_baseline_without_memory_is_not_held_against_its_layout(gpu):
+    """The engine's own share of memory does not fit: the layout is not to blame, nor is a narrower one."""
+    node = gpu(fails=lambda c: FailureClass.OOM if "mem-fraction-static" not in c.flags else None)
+    node.search(Playbook(), 4)
+    assert node.view().leader is not None
+    widths = {a.candidate.flags.get("tp-size") for a in node.attempts if a.status != AttemptStatus.FAILED}
+    assert len(widths) > 1
+
+
+def test_a_narrow_split_that_works_clears_the_wider_ones(gpu):
+    node = gpu(fails=lambda c: FailureClass.CRASHED if len(c.flags) == 1 else None)
+    node.search(Playbook(), 2)
+    risk, belief = reach(node).risk, reach(node).belief
+    leader = node.view().attempt(node.view().leader).candidate
+    wider = leader.model_copy(update={"flags": type(leader.flags)({**leader.flags, "tp-size": 8, "dp-size": 1})})
+    assert risk.works(belief.settings(explore.Plan(wider)), False) > 0.6
+
+
 def test_an_inherited_flag_that_hurts_is_found(gpu):
     node = gpu(lambda c: speed(c) * (0.6 if "stream-interval" in c.flags else 1.0))
     node.search(Playbook(patience=20), 25)
