@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
+from day0.runs.findings import Explained, Held
 from day0.runs.patches import Patch, Table
 from day0.runs.values import Frozen, Map
 from pydantic import Field
@@ -123,6 +124,9 @@ class Knee(Frozen):
     failed_rps: float | None = Field(description="None: every offered rate passed (the knee lies higher)")
     bound_by: str = ""
     short: bool = False
+    low_rps: float | None = Field(default=None, description="the knee over arrival seeds: 90 % interval, lower end")
+    high_rps: float | None = Field(default=None, description="its upper end; None: not bounded by what was measured")
+    tpot_ms: float | None = Field(default=None, description="single stream only: median TPOT, what is compared there")
 
 
 class RungStarted(Frozen):
@@ -220,7 +224,7 @@ class Pair(Frozen):
     first: str = Field(description="which arm booted first: `incumbent` or `challenger`")
     incumbent: Knee
     challenger: Knee
-    log_ratio: float = Field(description="ln(challenger knee / incumbent knee)")
+    log_ratio: float = Field(description="ln(challenger knee / incumbent knee); single stream: of the inverse TPOTs")
 
 
 class PairMeasured(Frozen):
@@ -272,7 +276,9 @@ Fact = Annotated[
     | BootEnded
     | PointMeasured
     | KneeFound
+    | Explained
     | PairMeasured
+    | Held
     | FigureChecked
     | ArtifactKept
     | NodeChecked

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import BootFacts
 from day0.runs.facts import BootEnded, Fact, Knee, LoadPoint, Pair, Rung, Verdict
+from day0.runs.findings import Diagnosis, Explained
 from day0.runs.values import Frozen, Map, canonical_json, sha256
 from day0.runs.workload import Objective, Target, Workload
 from pydantic import Field
@@ -117,6 +118,9 @@ class Attempt(Frozen):
     verdicts: tuple[Verdict, ...] = ()
     points: tuple[tuple[int, Rung, LoadPoint], ...] = Field(default=(), description="(boot, rung, point)")
     knees: tuple[tuple[int, Rung, Knee], ...] = ()
+    explained: tuple[Explained, ...] = Field(
+        default=(), description="what holds back its knees, one a boot and workload"
+    )
     boots: int = Field(default=0, description="highest boot number recorded; the next boot is one more")
     node_s: float = Field(default=0.0, description="node seconds of all its ended boots")
 
@@ -128,6 +132,10 @@ class Attempt(Frozen):
         """The knee that `measure` found for a workload."""
         return next((k for _, rung, k in self.knees if rung == Rung.MEASURE and k.workload == workload), None)
 
+    def diagnoses(self, workload: str) -> tuple[Diagnosis, ...]:
+        """What holds back its knee on a workload, most important first; empty where it was not measured."""
+        return next((e.found for e in reversed(self.explained) if e.workload == workload), ())
+
 
 class Comparison(Frozen):
     """The confirm rung's result: challenger against incumbent over the pairs."""
@@ -136,10 +144,13 @@ class Comparison(Frozen):
     challenger: str
     pairs: tuple[Pair, ...]
     gain: float = Field(description="exp(mean log ratio) - 1")
-    lower: float = Field(description="one-sided 95 % bound of the gain")
+    lower: float = Field(description="one-sided 95 % bound of the gain, valid at whatever pair one stops")
     upper: float
     better: bool
     method: str
+    verdict: Literal["", "open", "better", "not better", "not shown"] = Field(
+        default="", description="`open`: another pair is due; `not shown`: the pairs that are allowed do not settle it"
+    )
 
 
 class Boot(Frozen):
