@@ -1,27 +1,35 @@
-"""Is one candidate better than another? Paired boots, the log ratio of their knees, a one-sided 95 % bound. Pure."""
+"""Is one candidate better than another? Pairs of boots, the log ratio of their knees, a sequential test. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, expm1, inf, log, sqrt
+from math import exp, expm1, inf, log, log1p, sqrt
+from typing import Literal
 
 from day0.runs.errors import UserError
 from day0.runs.facts import Knee, LoadPoint, Pair
 from day0.runs.schema import Comparison
 from day0.runs.workload import Slo
+from day0.tools import sequential
+from day0.tools.boundaries import LONGEST
 from day0.tools.summary import misses
 
-CONFIDENCE = 0.95
 PROMISE = 1.05
 """A challenger is screened at this multiple of the incumbent's knee."""
 NOISE_PRIOR = 0.03
 """Relative s.d. of a knee between boots before any was repeated: published MI355X rows repeat within 2.1 % (s.d.,
 without the jumps between days), and a knee's noise is larger than a rate's."""
 PRIOR_WEIGHT = 2
+WORTH = 0.01
+"""A gain that nobody would change a configuration for."""
+
+Answer = Literal["open", "better", "not better", "not shown"]
 
 
 def log_ratio(incumbent: Knee, challenger: Knee) -> float:
-    """ln(challenger's knee / incumbent's)."""
+    """ln(challenger's knee / incumbent's); of a single stream ln(incumbent's TPOT / challenger's)."""
+    if incumbent.tpot_ms and challenger.tpot_ms:
+        return log(incumbent.tpot_ms / challenger.tpot_ms)
     return log(challenger.rate_rps / incumbent.rate_rps)
 
 
@@ -41,39 +49,65 @@ def first_arm(number: int) -> str:
     return "incumbent" if number % 2 else "challenger"
 
 
-def compare(pairs: Sequence[Pair], *, incumbent: str, challenger: str, noise: float | None = None) -> Comparison:
-    """Student's t bound over the pairs' log ratios: better when the one-sided 95 % lower bound of the gain is above 0.
+def compare(
+    pairs: Sequence[Pair], *, incumbent: str, challenger: str, noise: float | None = None, most: int = LONGEST
+) -> Comparison:
+    """What the pairs show so far, and whether another one is due; `most` pairs are allowed in all.
 
-    `noise` (relative s.d. of a knee between boots, see `noise_floor`) is a floor of the spread: two pairs that happen
-    to agree are no proof of a small gain. The s.d. of a pair's log ratio is sqrt(2) times it. Raises `UserError`
-    without any pair; a single pair has an infinite interval and is never better.
+    `better`: the chance of this verdict without any gain is at most 1 %, over all the looks together (see
+    `day0.tools.sequential`). `not better`: the upper bound of the gain is below 1 %. `not shown`: the allowed pairs
+    are used up, or a gain of 1 % has become too unlikely. Else `open`. The bounds of the gain are one-sided 95 %, and
+    hold at whatever pair one stops.
+
+    `noise`, the relative s.d. of a knee between boots (see `noise_floor`; default 3 %), matters after two pairs only:
+    ten times it is what a gain must exceed to stop there. Raises `UserError` without any pair; a single pair has an
+    infinite interval and is open.
     """
     if not pairs:
         raise UserError("a comparison needs at least one pair of boots")
-    values = [p.log_ratio for p in pairs]
-    count = len(values)
-    mean = sum(values) / count
-    if count == 1:
-        half = inf
-    else:
-        from scipy import stats
+    count, floor, figure = len(pairs), NOISE_PRIOR if noise is None else noise, _figure(pairs)
+    gain = sum(p.log_ratio for p in pairs) / count
+    lower, upper, verdict = -inf, inf, _open(count, most)
+    if count > 1:
+        import numpy as np
 
-        spread = sqrt(sum((v - mean) ** 2 for v in values) / (count - 1))
-        half = float(stats.t.ppf(CONFIDENCE, count - 1)) * spread / sqrt(count)
-        if noise is not None:
-            # known spread: a normal bound, not a t bound, or two pairs would ask for 9 s.d.
-            half = max(half, float(stats.norm.ppf(CONFIDENCE)) * noise * sqrt(2) / sqrt(count))
-    lower, upper = (-1.0, inf) if half == inf else (expm1(mean - half), expm1(mean + half))
+        levels = [_level(p.incumbent, figure) for p in pairs]
+        logs = np.array([[(level, level + p.log_ratio) for level, p in zip(levels, pairs, strict=True)]])
+        found = sequential.estimates(logs, [p.first == "incumbent" for p in pairs])
+        lowers, uppers = sequential.bounds(found, most, sequential.OUTSIDE, floor)
+        # the gain is of the pairs; the bounds may rest on the fit over all boots, which a drift moves a little
+        lower, upper = min(gain, float(lowers[0])), max(gain, float(uppers[0]))
+        if bool(sequential.better(found, most, floor)[0]):
+            verdict = "better"
+        elif upper < log1p(WORTH):
+            verdict = "not better"
+        elif verdict == "open" and bool(sequential.hopeless(found, log1p(WORTH))[0]):
+            verdict = "not shown"
     return Comparison(
         incumbent=incumbent,
         challenger=challenger,
         pairs=tuple(pairs),
-        gain=expm1(mean),
-        lower=lower,
-        upper=upper,
-        better=lower > 0,
-        method=f"one-sided {CONFIDENCE:.0%} t bound of the mean log ratio of knees over {count} pairs of boots",
+        gain=expm1(gain),
+        lower=expm1(lower) if lower > -inf else -1.0,
+        upper=expm1(upper) if upper < inf else inf,
+        better=verdict == "better",
+        method=f"sequential test of the log ratio of {figure} over {count} of at most {min(most, LONGEST)} pairs"
+        " of boots: at most 1 % false promotions, repeated one-sided 95 % bounds",
+        verdict=verdict,
     )
+
+
+def _open(count: int, most: int) -> Answer:
+    return "open" if count < max(2, min(most, LONGEST)) else "not shown"
+
+
+def _figure(pairs: Sequence[Pair]) -> str:
+    return "TPOTs" if all(p.incumbent.tpot_ms and p.challenger.tpot_ms for p in pairs) else "knees"
+
+
+def _level(knee: Knee, by: str) -> float:
+    """An arm's own level, of which the ratio of a pair is a difference."""
+    return log(1 / knee.tpot_ms) if by == "TPOTs" and knee.tpot_ms else log(knee.rate_rps)
 
 
 def noise_floor(groups: Sequence[Sequence[Knee]]) -> float:

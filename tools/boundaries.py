@@ -1,0 +1,31 @@
+"""Boundaries of the sequential comparison, in standard errors, made by `bench/boundaries.py`.
+
+4,000,000 simulated comparisons without gain, seed 20270104. `before`: by number of pairs, more may follow;
+`last`: by number of pairs where these are all. Outer key: the error over all looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LONGEST = 8
+PAIRED: Mapping[float, Mapping[str, Mapping[int, float]]] = {
+    0.009: {
+        "before": {4: 16.127, 5: 5.726, 6: 5.854, 7: 5.71},
+        "last": {4: 7.093, 5: 4.592, 6: 4.371, 7: 4.158, 8: 3.868},
+    },
+    0.05: {
+        "before": {4: 8.121, 5: 3.069, 6: 3.329, 7: 3.419},
+        "last": {4: 3.227, 5: 2.455, 6: 2.557, 7: 2.575, 8: 2.535},
+    },
+}
+ARMS: Mapping[float, Mapping[str, Mapping[int, float]]] = {
+    0.009: {
+        "before": {3: 12.486, 4: 6.1, 5: 3.994, 6: 4.223, 7: 4.226},
+        "last": {2: 7.351, 3: 4.722, 4: 3.705, 5: 3.51, 6: 3.441, 7: 3.377, 8: 3.413},
+    },
+    0.05: {
+        "before": {2: 9.935, 3: 6.601, 4: 3.921, 5: 2.652, 6: 2.866, 7: 2.956},
+        "last": {2: 2.917, 3: 2.421, 4: 2.265, 5: 2.316, 6: 2.339, 7: 2.382, 8: 2.479},
+    },
+}
