@@ -108,7 +108,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             writer.add_comparison(comparison)
         crashpoints.reached("compared")
         if not comparison.better:
-            reason = f"not better: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
+            reason = f"{comparison.verdict}: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
             _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
             return
     if rules.stability_s > 0:
@@ -136,7 +136,8 @@ def _pairs(parts: Parts, challenger: Attempt, workload: Workload) -> tuple[Pair,
 
 def _compare(parts: Parts, run: Run, challenger: Attempt, base: Attempt, pairs: tuple[Pair, ...]) -> Comparison:
     noise = current_view(parts, run).noise
-    return judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise)
+    most = run.request.target.measure.max_pairs
+    return judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=most)
 
 
 def _judge(parts: Parts, run_id: str, challenger: Attempt, workload: Workload, *, ok: bool, reason: str) -> None:

@@ -71,10 +71,10 @@ def narrow(rules: MeasureRules) -> MeasureRules:
 
 
 def enough(pairs: Sequence[Pair], comparison: Comparison | None, most: int) -> bool:
-    """Whether the pairs settle it: the interval excludes zero on either side, or no further pair is allowed."""
+    """Whether the pairs settle it, or no further pair is allowed."""
     if comparison is None or len(pairs) < LEAST_PAIRS:
         return False
-    return comparison.better or comparison.upper <= 0 or len(pairs) >= most
+    return comparison.verdict != "open" or len(pairs) >= most
 
 
 def stability(node: Node, *, challenger: Attempt, workload: Workload, inputs: ClimbInputs) -> Facts:

@@ -64,11 +64,13 @@ def _confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[b
             except CandidateFailed as failed:
                 return False, f"it failed while it was confirmed: {failed.evidence}"
             noise = arena.book.view().noise
-            comparison = judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise)
+            comparison = judge.compare(
+                pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=rules.max_pairs
+            )
         assert comparison is not None
         gain = f"{comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
         if not comparison.better:
-            return False, f"not better: {gain}"
+            return False, f"{comparison.verdict}: {gain}"
     if rules.stability_s > 0 and (why := _unstable(arena, challenger, workload)):
         return False, f"not stable: {why}"
     return True, gain
