@@ -38,13 +38,14 @@ def played(jobs: Sequence[Job], home: Path, workers: int, *, again: bool = False
             left.append(job)
         else:
             yield job, found
-    for job, score in _spread(partial(_play, home=home), left, workers):
+    for job, text in _spread(partial(_play, home=home), left, workers):
+        score = Score.model_validate_json(text)
         keep(job, score, home)
         yield job, score
 
 
-def _play(job: Job, home: Path) -> Score:
-    return play(job, load(home=home))
+def _play(job: Job, home: Path) -> str:
+    return play(job, load(home=home)).canonical()  # frozen maps do not travel between processes, their text does
 
 
 def _rate(name: str, home: Path) -> bool:
