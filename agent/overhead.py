@@ -61,11 +61,15 @@ class _Metered:
         if not callable(value):
             return value
 
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with self._meter.inside():
-                out = value(*args, **kwargs)
-            return _Metered(out, self._meter) if name in WRAPPED else out
+        meter, wrapped = self._meter, name in WRAPPED
 
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with meter.inside():
+                out = value(*args, **kwargs)
+            return _Metered(out, meter) if wrapped else out
+
+        # the next look finds it without coming here: a poll is a dozen calls, several times a second
+        self.__dict__[name] = timed
         return timed
 
     def __enter__(self) -> Any:

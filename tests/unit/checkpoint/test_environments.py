@@ -9,7 +9,7 @@ from day0.tools import environments, install
 def package(folder, name, version, files):
     site = folder / "lib" / "python3.11" / "site-packages"
     info = site / f"{name}-{version}.dist-info"
-    info.mkdir(parents=True)
+    info.mkdir(parents=True, exist_ok=True)
     rows = []
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
@@ -28,6 +28,17 @@ def test_the_digest_says_what_is_installed_and_not_where(tmp_path):
     assert environments.environment_digest(a) == environments.environment_digest(b)
     assert environments.environment_digest(a) != environments.environment_digest(c)
     assert environments.packages(a) == {"one": "1.0"}
+
+
+def test_a_digest_is_read_again_once_a_record_changed(tmp_path):
+    folder = package(tmp_path / "a", "one", "1.0", {"one/__init__.py": "x = 1\n"})
+    first = environments.environment_digest(folder)
+    assert environments.environment_digest(folder) == first
+    package(folder, "two", "1.0", {"two/__init__.py": "x = 1\n"})
+    second = environments.environment_digest(folder)
+    assert second != first
+    package(folder, "two", "1.0", {"two/__init__.py": "x = 2\n"})
+    assert environments.environment_digest(folder) not in (first, second)
 
 
 def test_a_changed_file_is_found_by_reading_it(tmp_path):
