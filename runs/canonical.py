@@ -70,7 +70,7 @@ def _attempt(attempt: Attempt, boots: Sequence[Boot]) -> dict[str, Any]:
         """`measure` stands by its last boot, also where that was lost once the verdict was written."""
         return boot == measured if rung == Rung.MEASURE else boot not in lost
 
-    shown = attempt.model_dump(mode="json", exclude={"points", "knees", "node"})
+    shown = attempt.model_dump(mode="json", exclude={"points", "knees", "explained", "node"})
     # warm-ups belong to a boot, and a screen's point is told by its verdict: a boot lost after it takes the point along
     shown["points"] = [
         {"rung": rung, **point.model_dump(mode="json")}
@@ -80,6 +80,7 @@ def _attempt(attempt: Attempt, boots: Sequence[Boot]) -> dict[str, Any]:
     shown["knees"] = [
         {"rung": rung, **knee.model_dump(mode="json")} for boot, rung, knee in attempt.knees if stands(boot, rung)
     ]
+    shown["explained"] = [e.model_dump(mode="json") for e in attempt.explained if e.boot == measured]
     return shown
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from day0.runs.facts import BootEnded, BootStarted, Fact, Knee, KneeFound, LoadPoint, PointMeasured, Rung, Verdict
+from day0.runs.findings import Explained
 
 
 @dataclass
@@ -15,6 +16,7 @@ class Climbed:
     verdicts: list[Verdict] = field(default_factory=list)
     points: list[tuple[int, Rung, LoadPoint]] = field(default_factory=list)
     knees: list[tuple[int, Rung, Knee]] = field(default_factory=list)
+    explained: list[Explained] = field(default_factory=list)
     boots: int = 0
     node_s: float = 0.0
 
@@ -27,6 +29,8 @@ class Climbed:
                 self.points.append((fact.boot, fact.rung, fact.point))
             case KneeFound():
                 self.knees.append((fact.boot, fact.rung, fact.knee))
+            case Explained():
+                self.explained.append(fact)
             case BootStarted():
                 self.boots = max(self.boots, fact.boot)
             case BootEnded():
@@ -40,6 +44,7 @@ class Climbed:
             "verdicts": tuple(self.verdicts),
             "points": tuple(self.points),
             "knees": tuple(self.knees),
+            "explained": tuple(self.explained),
             "boots": self.boots,
             "node_s": self.node_s,
         }

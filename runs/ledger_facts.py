@@ -15,6 +15,7 @@ from day0.runs.facts import (
     RungStarted,
     Verdict,
 )
+from day0.runs.findings import Explained, Held
 from day0.runs.schema import AttemptStatus
 
 AFTER_KEPT = (Rung.CONFIRM, Rung.REPLAY)
@@ -29,6 +30,8 @@ def key_of(attempt: str, fact: Fact) -> str | None:
             return f"{fact.kind}:{attempt}:{fact.boot}"
         case KneeFound():
             return f"knee:{attempt}:{fact.boot}:{fact.rung}:{fact.knee.workload}"
+        case Explained() | Held():
+            return f"{fact.kind}:{attempt}:{fact.boot}:{fact.workload}"
         case PairMeasured():
             return f"pair:{attempt}:{fact.pair.number}"
         case _:

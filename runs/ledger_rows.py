@@ -13,6 +13,7 @@ from day0.runs.climbed import Climbed
 from day0.runs.database import Row
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import BootEnded, BootReady, BootStarted, KneeFound, PointMeasured, Verdict
+from day0.runs.findings import Explained
 from day0.runs.schema import Attempt, Boot, Event, Run, RunRequest
 from day0.runs.values import Frozen, canonical_json
 from pydantic import TypeAdapter, ValidationError
@@ -22,11 +23,12 @@ S = TypeVar("S", bound=StrEnum)
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 BOOTS = ("boot_started", "boot_ready", "boot_ended")
-Counted = Verdict | PointMeasured | KneeFound | BootStarted | BootEnded
+Counted = Verdict | PointMeasured | KneeFound | Explained | BootStarted | BootEnded
 CLIMBED: dict[str, type[Counted]] = {
     "verdict": Verdict,
     "point": PointMeasured,
     "knee": KneeFound,
+    "explained": Explained,
     "boot_started": BootStarted,
     "boot_ended": BootEnded,
 }
