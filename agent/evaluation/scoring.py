@@ -8,7 +8,7 @@ from typing import Any
 
 from day0.runs.candidate import Candidate
 from day0.runs.patches import Patch, Table
-from day0.runs.values import Frozen, Map, sha256
+from day0.runs.values import Frozen, Map
 from day0.runs.workload import Workload
 from day0.sandboxes.twin import oracle, resolve, tuning
 from day0.sandboxes.twin.oracle import Oracle, Pick, Rating
@@ -118,7 +118,7 @@ def _tuned(world: World, build: str, candidate: Candidate, tables: tuple[Table, 
         args = oracle.arguments(world, candidate.flags, build)
     except (resolve.Usage, resolve.Fatal):
         return False
-    texts = {sha256(t.text): t.text for t in tables}
+    texts = {f"table-{number}.csv": t.text for number, t in enumerate(tables)}  # names are joined by colons
     env = {**candidate.env, **({tuning.VARIABLE: ":".join(texts)} if texts else {})}
     if not texts:
         env.pop(tuning.VARIABLE, None)
