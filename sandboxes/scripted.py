@@ -78,6 +78,7 @@ class ScriptedSandbox:
         self.spec, self.root = spec, str(work)
         self._node, self._work, self._records, self._env = node, work, records, dict(env)
         self._processes: list[VirtualProcess] = []
+        self._mounts = tuple(Path(host) for host, _ in spec.mounts)
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> VirtualProcess:
         """Starts the program registered for this argv. Raises `Cancelled`."""
@@ -95,8 +96,7 @@ class ScriptedSandbox:
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Raises `FileNotFoundError`, `Refused`."""
-        mounts = [Path(host) for host, _ in self.spec.mounts]
-        return files.read(files.inside(self._work, path, mounts), max_bytes)
+        return files.read(files.inside(self._work, path, self._mounts), max_bytes)
 
     def write(self, path: str, data: bytes) -> None:
         """Raises `DiskFull`, `Refused`."""

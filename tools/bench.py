@@ -25,7 +25,7 @@ from day0.tools.sampler import Sampler
 from day0.tools.served import Answer, Question, Served
 from day0.tools.summary import summarise
 from day0.tools.text import corpus
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 __all__ = ["Answer", "Harness", "Question", "Served", "summarise"]
 
@@ -224,7 +224,7 @@ class Harness:
 
     def _announce(self, number: int, plan: dict[str, object]) -> None:
         """The plan, then the file that says it is whole: writes need not be atomic."""
-        data = json.dumps(plan).encode()
+        data = to_json(plan)
         self.sandbox.write(f"plan-{number}.json", data)
         self.sandbox.write(f"go-{number}", sha256(data).removeprefix("sha256:").encode())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
-from day0.runs.values import Frozen
 from day0.sandboxes.base import Clock, Process
 from day0.tools.engines.base import Counters
 from day0.tools.rawpoint import Sample
@@ -19,20 +19,12 @@ JIT = re.compile(
 CHUNK = 1 << 20
 
 
-class Moment(Frozen):
+class Moment(NamedTuple):
     """One reading, at node time."""
 
     at: float
     jit_lines: int
-    running: float | None
-    queued: float | None
-    kv_use: float | None
-    generated_tokens: float | None
-    prompt_tokens: float | None
-    cached_tokens: float | None
-    acceptance_length: float | None
-    ttft_sum_s: float | None
-    ttft_count: float | None
+    seen: Counters
 
 
 class Sampler:
@@ -67,10 +59,16 @@ class Sampler:
     def take(self) -> Counters:
         """Takes a reading now."""
         seen = self.counters()
-        self.moments.append(
-            Moment(
-                at=self.clock.now(),
-                jit_lines=self._jit(),
+        self.moments.append(Moment(self.clock.now(), self._jit(), seen))
+        return seen
+
+    def samples(self, zero: float | None) -> tuple[Sample, ...]:
+        """The readings with times from the window's start (`zero`, node time; None = from the first reading)."""
+        start = zero if zero is not None else (self.moments[0].at if self.moments else 0.0)
+        return tuple(
+            Sample(
+                at_s=at - start,
+                jit_lines=lines,
                 running=seen.running,
                 queued=seen.queued,
                 kv_use=seen.kv_use,
@@ -81,10 +79,5 @@ class Sampler:
                 ttft_sum_s=seen.ttft_sum_s,
                 ttft_count=seen.ttft_count,
             )
+            for at, lines, seen in self.moments
         )
-        return seen
-
-    def samples(self, zero: float | None) -> tuple[Sample, ...]:
-        """The readings with times from the window's start (`zero`, node time; None = from the first reading)."""
-        start = zero if zero is not None else (self.moments[0].at if self.moments else 0.0)
-        return tuple(Sample(at_s=m.at - start, **m.model_dump(exclude={"at"})) for m in self.moments)

@@ -60,7 +60,7 @@ class SimProcess:
     def __init__(self, machine: Machine, program: Program, context: Context, tree: Tree) -> None:
         self.machine, self.tree, self.pid, self.argv = machine, tree, context.pid, context.argv
         self.code: int | None = None
-        self.vram_bytes = self.io_bytes = 0
+        self._vram_bytes = self.io_bytes = 0
         self.exchanges: list[Exchange] = []
         self.context = context
         self._cpu_s = 0.0
@@ -70,6 +70,16 @@ class SimProcess:
         self._body: Generator[Step, object, None] = program(context)
         tree.members.append(self)
         self._resume_later(0.0, None)
+
+    @property
+    def vram_bytes(self) -> int:
+        """Accelerator memory that it holds."""
+        return self._vram_bytes
+
+    @vram_bytes.setter
+    def vram_bytes(self, held: int) -> None:
+        self.machine.changes += held != self._vram_bytes
+        self._vram_bytes = held
 
     @property
     def cpu_s(self) -> float:
@@ -168,6 +178,8 @@ class Machine:
     def __init__(self) -> None:
         self.kernel = Kernel()
         self.trees: list[Tree] = []
+        self.changes = 0
+        """counts whatever changed of processes, their memory and ports"""
         self._ports: dict[int, tuple[SimProcess, Handler]] = {}
         self._watchers: dict[object, list[Callable[[], None]]] = {}
         self._pid = 100
@@ -184,6 +196,7 @@ class Machine:
     ) -> SimProcess:
         """Runs a program as part of `tree`; it takes its first step when time next passes."""
         self._pid += 1
+        self.changes += 1
         return SimProcess(self, program, Context(tuple(argv), dict(env), folder, self, self._pid, stdin), tree)
 
     def fork(self, parent: SimProcess, program: Program, argv: Sequence[str]) -> SimProcess:
@@ -196,6 +209,7 @@ class Machine:
 
     def listen(self, port: int, process: SimProcess, handler: Handler) -> None:
         """Gives the port to a process until it ends."""
+        self.changes += 1
         self._ports[port] = (process, handler)
 
     def watch(self, key: object, wake: Callable[[], None]) -> None:
@@ -209,6 +223,7 @@ class Machine:
 
     def release(self, process: SimProcess) -> None:
         """Frees what a dead process held."""
+        self.changes += 1
         process.vram_bytes = 0
         self._ports = {port: held for port, held in self._ports.items() if held[0] is not process}
         self.tell(process)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
 from math import inf
 
+import numpy as np
 from day0.sandboxes.twin.replica import NEVER
 from day0.sandboxes.twin.simulate import Point
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
 
 
 @dataclass
@@ -42,17 +45,15 @@ class Activity:
         self.point, self.zero = point, zero
         self.stop = self.frozen = inf
         r = point.requests
-        served = sorted(
-            (first, r.prompt, cached, first - arrive)
-            for first, cached, arrive, finish in zip(r.first, r.cached, r.arrive, r.finish, strict=True)
-            if finish > NEVER
-        )
-        self._firsts = [s[0] for s in served]
-        self._prompt = [0.0, *accumulate(float(s[1]) for s in served)]
-        self._cached = [0.0, *accumulate(float(s[2]) for s in served)]
-        self._ttft = [0.0, *accumulate(s[3] for s in served)]
-        self._ends = sorted(f for f in r.finish if f > NEVER)
-        self._moments, self._made, self._slopes = _piecewise(point)
+        first, finish = np.array(r.first), np.array(r.finish)
+        served = (finish > NEVER).nonzero()[0]
+        order = served[np.argsort(first[served], kind="stable")]
+        self._firsts = first[order].tolist()
+        self._prompt = [r.prompt * n for n in range(len(order) + 1)]
+        self._cached = _summed(np.array(r.cached, dtype=np.float64)[order])
+        self._ttft = _summed(first[order] - np.array(r.arrive)[order])
+        self._ends = np.sort(finish[served]).tolist()
+        self._moments, self._made, self._slopes = _piecewise(first[served], finish[served], r.tokens)
 
     def now(self, clock: float) -> float:
         """The point's own time."""
@@ -78,18 +79,20 @@ class Activity:
         )
 
 
-def _piecewise(point: Point) -> tuple[list[float], list[float], list[float]]:
+def _summed(values: Numbers) -> list[float]:
+    """Sums of the first 0, 1, 2 ... values."""
+    out: list[float] = np.concatenate(([0.0], np.cumsum(values))).tolist()
+    return out
+
+
+def _piecewise(first: Numbers, finish: Numbers, tokens: int) -> tuple[list[float], list[float], list[float]]:
     """Tokens generated over time as a broken line: moments, tokens until then, slope from then on."""
-    r = point.requests
-    turns: list[tuple[float, float]] = []
-    for first, finish in zip(r.first, r.finish, strict=True):
-        if finish > first > NEVER:
-            slope = r.tokens / (finish - first)
-            turns += [(first, slope), (finish, -slope)]
-    turns.sort()
-    moments, made, slopes = [0.0 if not turns else turns[0][0]], [0.0], [0.0]
-    for at, change in turns:
-        made.append(made[-1] + slopes[-1] * (at - moments[-1]))
-        slopes.append(max(0.0, slopes[-1] + change))
-        moments.append(at)
-    return moments, made, slopes
+    streamed = finish > first
+    begin, end = first[streamed], finish[streamed]
+    slope = tokens / (end - begin)
+    at, change = np.concatenate((begin, end)), np.concatenate((slope, -slope))
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    slopes = np.maximum(0.0, np.cumsum(change[order]))
+    made = np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))[: len(at)]
+    return at.tolist(), made.tolist(), slopes.tolist()

@@ -21,7 +21,7 @@ from typing import Any
 from day0.sandboxes import identity
 from day0.sandboxes.simulated.kernel import Action, Kernel
 from day0.sandboxes.simulated.machine import Context, Machine, SimProcess, Tree
-from day0.sandboxes.simulated.steps import Answer, Drop, Handler, Request, Step, Use, Wait
+from day0.sandboxes.simulated.steps import Answer, Drop, Request, Step, Use, Wait
 from day0.sandboxes.spool import SpoolWriter
 
 _NUMBERS = count()
@@ -86,13 +86,15 @@ class TwinMachine(Machine):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.folder, self._state = folder, folder / "state.json"
-        self._seen: object = None
-        self._changes = 0
+        self.folder = folder
+        self._seen = -1
         self._leftovers = folder / "leftovers"
         self._leftovers.mkdir(parents=True, exist_ok=True)
-        self._clock = os.open(folder / "clock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        weakref.finalize(self, os.close, self._clock)
+        self._clock, self._state = (
+            os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for name in ("clock", "state.json")
+        )
+        for opened in (self._clock, self._state):
+            weakref.finalize(self, os.close, opened)
         kept = os.pread(self._clock, 8, 0)
         self.kernel = _Kernel(struct.unpack("<d", kept)[0] if len(kept) == 8 else 0.0, self.save)
         self.leaked = 0
@@ -105,29 +107,19 @@ class TwinMachine(Machine):
 
     def start(self, *args: Any, **more: Any) -> SimProcess:
         """As `Machine.start`."""
-        self._changes += 1
         self.trees[:] = [tree for tree in self.trees if not tree.members or tree.living()]
         return super().start(*args, **more)
 
-    def listen(self, port: int, process: SimProcess, handler: Handler) -> None:
-        """As `Machine.listen`."""
-        self._changes += 1
-        super().listen(port, process, handler)
-
-    def release(self, process: SimProcess) -> None:
-        """As `Machine.release`."""
-        self._changes += 1
-        super().release(process)
-
     def save(self) -> None:
-        """The clock; and the rest, where it is not what was last written."""
+        """The clock; and the rest, where it is not what was last written.
+
+        One write over the old text, filled up with blanks: whoever reads it after a kill finds one state or the other.
+        """
         os.pwrite(self._clock, struct.pack("<d", self.kernel.now), 0)
-        now = (self._changes, self.vram_bytes)
-        if now != self._seen:
-            self._seen = now
-            part = self._state.with_suffix(".part")
-            part.write_text(json.dumps(self._picture()), encoding="utf-8")
-            part.replace(self._state)
+        if self.changes != self._seen:
+            self._seen = self.changes
+            text = json.dumps(self._picture()).encode()
+            os.pwrite(self._state, text.ljust(os.fstat(self._state).st_size), 0)
 
     def _picture(self) -> dict[str, Any]:
         ports = {id(process): port for port, (process, _) in self._ports.items()}
@@ -143,13 +135,14 @@ class TwinMachine(Machine):
         return {"pid": self._pid, "leaked": self.leaked, "trees": trees}
 
     def _restore(self) -> None:
+        kept = os.pread(self._state, os.fstat(self._state).st_size, 0)
         try:
-            picture = json.loads(self._state.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            picture = json.loads(kept)
+        except ValueError:
             return
         self._pid, self.leaked = int(picture["pid"]), int(picture["leaked"])
-        for kept in picture["trees"]:
-            self._revive_tree(kept)
+        for tree in picture["trees"]:
+            self._revive_tree(tree)
 
     def _revive_tree(self, kept: dict[str, Any]) -> None:
         folder = self._leftovers / f"{os.getpid()}-{next(_NUMBERS)}"
@@ -162,7 +155,7 @@ class TwinMachine(Machine):
     def leave(self, owner: str, attempt: str, vram: int) -> None:
         """A server that was there before: it holds accelerator memory and does nothing."""
         self._pid += 1
-        self._changes += 1
+        self.changes += 1
         process = {"pid": self._pid, "argv": ["sglang::scheduler_TP0"], "vram": vram, "port": None}
         self._revive_tree({"attempt": attempt, "owner": owner, "processes": [process]})
 

@@ -3,55 +3,53 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
-_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
+_SAMPLE = re.compile(r"^(?!#|[\w:]*_bucket\{)([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One line: name, labels, value."""
+class Sample(NamedTuple):
+    """One line: labels as they stand between the braces, value."""
 
-    name: str
-    labels: tuple[tuple[str, str], ...]
+    labels: str
     value: float
 
     def label(self, name: str) -> str | None:
-        return dict(self.labels).get(name)
+        return dict(_LABEL.findall(self.labels)).get(name)
 
 
-def parse(text: str) -> tuple[Sample, ...]:
+Samples = Mapping[str, list[Sample]]
+"""name of a metric -> its samples"""
+
+
+def parse(text: str) -> Samples:
     """All samples but those of histogram buckets; comments and lines that make no sense are left out.
 
-    Buckets are two lines in three of what SGLang prints, and a server under load is read four times a second.
+    Buckets are two lines in three of what SGLang prints, and a server under load is read a hundred times a point.
     """
-    out = []
-    for line in text.splitlines():
-        match = None if line.startswith("#") or "_bucket{" in line else _SAMPLE.match(line)
-        if match is None:
-            continue
+    out: dict[str, list[Sample]] = {}
+    for name, labels, value in _SAMPLE.findall(text):
         try:
-            value = float(match[3])
+            out.setdefault(name, []).append(Sample(labels, float(value)))
         except ValueError:
             continue
-        out.append(Sample(match[1], tuple(_LABEL.findall(match[2] or "")), value))
-    return tuple(out)
+    return {name: samples for name, samples in out.items() if samples}
 
 
-def total(samples: Iterable[Sample], name: str, **labels: str) -> float | None:
-    """Sum over all label sets of a metric (those with these labels); `None` when there is none."""
-    values = [s.value for s in samples if s.name == name and all(s.label(k) == v for k, v in labels.items())]
-    return sum(values) if values else None
+def total(samples: Samples, name: str) -> float | None:
+    """Sum over all label sets of a metric; `None` when there is none."""
+    found = samples.get(name)
+    return sum([s.value for s in found]) if found else None
 
 
-def highest(samples: Iterable[Sample], name: str) -> float | None:
+def highest(samples: Samples, name: str) -> float | None:
     """The largest value over all label sets; `None` when there is none."""
-    return max((s.value for s in samples if s.name == name), default=None)
+    return max([s.value for s in samples.get(name, ())], default=None)
 
 
-def mean_positive(samples: Iterable[Sample], name: str) -> float | None:
+def mean_positive(samples: Samples, name: str) -> float | None:
     """Mean over label sets that say anything (0 = not in use); `None` when none does."""
-    values = [s.value for s in samples if s.name == name and s.value > 0]
+    values = [s.value for s in samples.get(name, ()) if s.value > 0]
     return sum(values) / len(values) if values else None

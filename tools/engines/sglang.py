@@ -181,15 +181,14 @@ class Sglang:
         """See the port: `GET /metrics`."""
         reply = http.get("/metrics", timeout=timeout_s)
         reply.raise_for_status()
-        found = prometheus.parse(reply.text)
+        found = prometheus.parse(reply.content.decode(errors="replace"))
 
         def total(name: str) -> float | None:
             return prometheus.total(found, f"sglang:{name}")
 
         signs = [value for name in _SIGNS if (value := total(name)) is not None]
-        active = [
-            s.value for s in found if s.name == "sglang:http_requests_active" and s.label("endpoint") in _GENERATING
-        ]
+        open_ = found.get("sglang:http_requests_active", ())
+        active = [s.value for s in open_ if s.label("endpoint") in _GENERATING]
         return Counters(
             in_flight=sum(active) if active else total("num_running_reqs"),
             progress=sum(signs) if signs else None,

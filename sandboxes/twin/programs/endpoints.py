@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from math import inf
 from typing import Any
 
@@ -14,6 +15,20 @@ from day0.sandboxes.twin.serving import LiveServer
 from day0.sandboxes.twin.site import Site
 
 QUICK_S = 0.005
+METRICS = (
+    "num_running_reqs",
+    "num_queue_reqs",
+    "token_usage",
+    "generation_tokens_total",
+    "prompt_tokens_total",
+    "cached_tokens_total",
+    "num_requests_total",
+    "time_to_first_token_seconds_sum",
+    "time_to_first_token_seconds_count",
+    "spec_accept_length",
+    "inter_token_latency_seconds_count",
+    "max_total_num_tokens",
+)
 GENERATING = ("/generate", "/v1/chat/completions", "/v1/completions")
 
 
@@ -107,19 +122,25 @@ def metrics(live: LiveServer, now: float) -> str:
     total = Totals(**vars(live.totals))
     if live.activity is not None:
         total.add(live.activity.totals(now))
-    label = '{model_name="' + str(live.args["model_path"]).replace('"', "") + '"}'
-    values = {
-        "num_running_reqs": float(running + live.stuck),
-        "num_queue_reqs": float(waiting),
-        "token_usage": round(use, 4),
-        "generation_tokens_total": round(total.generated, 1),
-        "prompt_tokens_total": total.prompt,
-        "cached_tokens_total": total.cached,
-        "num_requests_total": total.finished,
-        "time_to_first_token_seconds_sum": round(total.ttft_s, 6),
-        "time_to_first_token_seconds_count": total.begun,
-        "spec_accept_length": round(live.spec.accept, 3) if live.spec.accept > 1 and running else 0.0,
-        "inter_token_latency_seconds_count": round(total.generated, 1),
-        "max_total_num_tokens": float(live.args["max_total_num_tokens"]),
-    }
-    return "".join(f"sglang:{name}{label} {value}\n" for name, value in values.items())
+    speculating = live.spec.accept > 1 and running
+    values = (
+        float(running + live.stuck),
+        float(waiting),
+        round(use, 4),
+        round(total.generated, 1),
+        total.prompt,
+        total.cached,
+        total.finished,
+        round(total.ttft_s, 6),
+        total.begun,
+        round(live.spec.accept, 3) if speculating else 0.0,
+        round(total.generated, 1),
+        float(live.args["max_total_num_tokens"]),
+    )
+    return _metrics_form(str(live.args["model_path"])) % values
+
+
+@cache
+def _metrics_form(model: str) -> str:
+    label = '{model_name="' + model.replace('"', "").replace("%", "%%") + '"}'
+    return "".join(f"sglang:{name}{label} %s\n" for name in METRICS)
