@@ -20,6 +20,7 @@ from day0.runs.workload import Target
 from day0.sandboxes.base import Clock, Node, Process, Sandbox
 from day0.sandboxes.spec import Exit, SandboxSpec
 from day0.sandboxes.watch import Life, Limits, Liveness
+from day0.tools import locks
 from day0.tools.diagnose import count_lines, diagnose
 from day0.tools.engines.base import Counters, Engine, Launch
 
@@ -133,20 +134,20 @@ def serve(  # noqa: PLR0917 (the port's six)
 ) -> Iterator[Server]:
     """A server for as long as the block runs, on the cores of `spec` from the moment it is ready.
 
-    While it boots it may use all: three processes import the engine, on one core one after the other. `prepare` runs
-    in the sandbox before the launch and may raise as this does.
+    While it boots it may use all: three processes import the engine. `prepare` runs before the launch and may raise.
 
-    Raises `CandidateFailed` (class, evidence line, known issue, log) when it does not get ready, hangs, or serves
-    something else than was asked; `Refused` for a flag that the build does not have; `DiskFull`, `Infrastructure`,
-    `NodeLost`, `Cancelled` when the candidate is not to blame.
+    Raises `CandidateFailed` (class, evidence, issue, log) when it does not get ready, hangs, or serves something else
+    than was asked; `Refused` for an unknown flag; `DiskFull`, `Infrastructure`, `NodeLost`, `Cancelled`.
     """
     with node.open(replace(spec, cores=())) as sandbox:
         added = prepare(sandbox) if prepare is not None else {}
         order = _Order(node.clock, sandbox, engine, candidate, facts, Limits.of(limits), added)
         try:
             server = order.boot()
-        except PortTaken:
-            server = order.boot()  # a stranger holds the port: once more, on another; the stranger is left alone
+        except (PortTaken, CandidateFailed) as failed:
+            if isinstance(failed, CandidateFailed) and not (failed.issue == locks.ISSUE and locks.clear(sandbox)):
+                raise
+            server = order.boot()  # once more: beside the stranger on the port, or without a dead compiler's locks
         server.grace_s = limits.stop_grace_s
         try:
             if spec.cores:

@@ -39,6 +39,8 @@ LARGEST = ((8e9, 32), (20e9, 64), (1e15, 128))
 rates."""
 WORTH_IT = 1.15
 """How much better than the first candidate the best must be, by the fluid estimate: something is there to find."""
+LIKELY = 0.6
+"""of the fluid estimate that the first candidate must reach"""
 FULL = 0.75
 """of a node's memory that weights may take"""
 SHAPE = Workload(name="shape", input_tokens=20_000, output_tokens=1000, prefixes=32, cached_share=0.6)
@@ -171,9 +173,13 @@ def _drafts(steps: int, cap: int) -> Choice:
 def _solvable(drawn: World) -> bool:
     picks = list(oracle.candidates(drawn))
     worths = [_worth(drawn, pick) for pick in picks]
-    if sum(w > 0 for w in worths) < FEWEST or not worths[0] or max(worths) < WORTH_IT * worths[0]:
+    best = max(worths)
+    if sum(w > 0 for w in worths) < FEWEST or not worths[0] or best < WORTH_IT * worths[0]:
         return False
-    return oracle.rated(drawn, SHAPE, picks[0]).tok_s > 0
+    first = oracle.rated(drawn, SHAPE, picks[0])
+    if first.rate_rps < LIKELY * worths[0]:
+        return False  # it serves, if at all, at a rate that a search would hardly look at
+    return oracle.rated(drawn, SHAPE, picks[worths.index(best)]).tok_s > (1 + WORTH_IT) / 2 * first.tok_s
 
 
 def _worth(drawn: World, pick: oracle.Pick) -> float:

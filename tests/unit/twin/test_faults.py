@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from day0.runs.errors import CandidateFailed, Infrastructure, NodeLost
+from day0.sandboxes.simulated.steps import Out
 from day0.sandboxes.spec import SandboxSpec
 from day0.sandboxes.twin import defects
 from day0.sandboxes.twin.conditions import Check, When
+from day0.sandboxes.twin.node import TwinNode
 from day0.sandboxes.twin.world import Fault, world
 from day0.tools import canary
 from day0.tools.loadplan import closed_loop, open_loop
@@ -57,13 +59,19 @@ def test_s28_twenty_silent_minutes_of_compilation_are_waited_for(bench_of):
         assert 1500 < server.facts.ready_s < 2400
 
 
-def test_s27_a_stale_lock_is_there_before_the_first_boot_and_gone_when_removed(bench_of, tmp_path):
+def test_s27_a_stale_lock_that_comes_back_fails_the_boot(bench_of, tmp_path):
+    """Cleared and tried once more; never for ever."""
     bench = bench_of(node=world("glm-5.2").node.model_copy(update={"stale_lock": True}))
-    assert fails(bench).issue == "jit-stale-lock"
     (lock,) = (tmp_path / "twin" / "caches" / "jit").glob("lock_*")
-    lock.unlink()
-    with bench.serving():
-        pass
+
+    def in_vain(ctx):
+        yield Out(f"{lock}\n".encode())
+
+    extra = {"python clear_locks.py": in_vain}
+    bench.node = TwinNode("twin-0", tmp_path / "twin", bench.world, cancel=lambda: False, extra=extra)
+    began = bench.node.clock.now()
+    assert fails(bench).issue == "jit-stale-lock"
+    assert 600 < bench.node.clock.now() - began < 1400, "twice"
 
 
 def test_s34_wrong_output_is_faster_and_caught_by_the_canaries(bench_of):
