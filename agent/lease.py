@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
-from day0.agent.preparing import dressing
+from day0.agent.ceiling import checked
+from day0.agent.preparing import dressing, unharmed
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import (
@@ -25,15 +26,20 @@ from day0.runs.facts import (
     Progress,
     Rung,
 )
+from day0.runs.findings import Explained
 from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools.bench import Harness
+from day0.tools.explain import explain
 from day0.tools.knee import KneeSearch
 from day0.tools.loadplan import PointPlan, closed_loop, open_loop
+from day0.tools.explain import explain
 from day0.tools.serve import Server, serve
+from day0.tools.served import Served
 from day0.tools.summary import summarise
+from day0.tools.untouched import Stamp, stamps
 
 LOG_BYTES = 64 << 20
 PROBE_CONCURRENCY = 16
@@ -59,6 +65,8 @@ class Lease:
     reason: Literal["stopped", "crashed", "hung", "lost"] = "stopped"
     exit_code: int | None = None
     log: bytes = b""
+    files: Mapping[str, Stamp] = field(default_factory=dict)
+    """the load generator's environment before the boot"""
 
     def begin(self) -> BootStarted:
         """The fact that a boot begins; its port stands as 0, since each launch gets a fresh one."""
@@ -91,6 +99,7 @@ class Lease:
         )
         candidate = inputs.launched(self.candidate)
         prepare = dressing(inputs, self.candidate)
+        self.files = stamps(inputs.environments.harness)
         try:
             with (
                 generator as harness,  # it imports its client while the server boots
@@ -130,6 +139,8 @@ class Booted:
     warmed: dict[str, LoadPoint] = field(default_factory=dict)
     screened: dict[str, LoadPoint] = field(default_factory=dict)
     """by workload: the screen's point on this boot"""
+    watched: Served | None = None
+    """the server with somebody who looks at it whenever the load generator's owner does"""
 
     def ready(self) -> BootReady:
         """What the server really runs with."""
@@ -139,8 +150,11 @@ class Booted:
         """One load point: its raw details as an artifact, its figures as a fact unless it is discarded."""
         yield Progress(text=f"{rung}: {plan.workload.name} at {_load(plan)}")
         rules = self.lease.inputs.target.measure
-        raw = self.harness.run(plan, self.server)
-        point = summarise(plan, raw, rules)
+        raw = self.harness.run(plan, self.watched or self.server)
+        inputs = self.lease.inputs
+        point = checked(
+            summarise(plan, raw, rules), plan.workload, self.lease.candidate, inputs.model_facts, inputs.target
+        )
         yield ArtifactKept(name=f"{name}.json", data=raw.kept())
         if not plan.warmup:
             yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
@@ -216,9 +230,20 @@ class Booted:
                 p95_s = point.e2e_ms.p95 / 1e3
             points.append(point)
             search.add(point)
+        yield from self._explained(workload, rung, points)
         knee = search.result()
+        self.unharmed()
         yield KneeFound(boot=self.lease.boot, rung=rung, knee=knee)
         return knee, tuple(points)
+
+    def unharmed(self) -> None:
+        """What was measured with is what it was before this boot. Raises `Infrastructure`."""
+        unharmed(self.lease.inputs, self.lease.candidate, self.lease.files)
+
+    def _explained(self, workload: Workload, rung: Rung, points: Sequence[LoadPoint]) -> Facts:
+        if rung == Rung.MEASURE:
+            found = explain(points, self.server.facts, workload)
+            yield Explained(boot=self.lease.boot, workload=workload.name, found=found)
 
     def _alone(
         self, workload: Workload, rung: Rung, rules: MeasureRules, seed: int
@@ -228,6 +253,8 @@ class Booted:
             workload, rules, concurrency=1, content_seed=contents, window_s=2 * rules.point_s, warmup=False
         )
         point = yield from self.measure(plan, rung, f"{rung}-{workload.name}-alone")
+        yield from self._explained(workload, rung, [point])
+        self.unharmed()
         if not point.meets_slo:
             why = point.void or "; ".join(point.misses)
             raise CandidateFailed(FailureClass.BELOW_SLO, f"a single stream: {why}")

@@ -10,7 +10,9 @@ from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import FailureClass
 from day0.sandboxes.base import Node, Sandbox
 from day0.sandboxes.spec import SandboxSpec
+from day0.tools import untouched
 from day0.tools.serve import Prepare
+from day0.tools.untouched import Stamp
 
 
 def verify(inputs: ClimbInputs, candidate: Candidate) -> None:
@@ -29,6 +31,20 @@ def verify(inputs: ClimbInputs, candidate: Candidate) -> None:
             )
     if (candidate.patches or candidate.tables) and not at.patchable:
         raise CandidateFailed(FailureClass.BAD_PATCH, "this engine environment can't carry patches or tables")
+
+
+def unharmed(inputs: ClimbInputs, candidate: Candidate, before: Mapping[str, Stamp]) -> None:
+    """After a boot was measured: its environments are still what they were (S37). Raises `Infrastructure`.
+
+    `before` are the files of the load generator as they were when the boot began: what a candidate runs must not have
+    touched what measures it.
+    """
+    verify(inputs, candidate)
+    changed = untouched.touched(before, untouched.stamps(inputs.environments.harness))
+    if changed:
+        raise Infrastructure(
+            f"files of the load generator changed while it measured, nothing of it counts: {untouched.words(changed)}"
+        )
 
 
 def prove(node: Node, inputs: ClimbInputs, candidate: Candidate, attempt: str, epoch: int) -> None:

@@ -1,0 +1,47 @@
+"""Whether the files of an environment stayed as they were while something was measured (S37).
+
+A file's size, place on disk and times of change stand for its content: who writes to it can set its time of
+modification, but not the time at which the system changed its entry.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+Stamp = tuple[int, int, int, int]
+"""size, inode, modified and changed, in nanoseconds"""
+COMPILED = ".pyc"
+MOST_NAMED = 3
+
+
+def stamps(folder: str) -> Mapping[str, Stamp]:
+    """Every file below a folder, by its path in there; nothing where there is no such folder. 30 ms per 10,000 files.
+
+    Links are not followed: their own entry is what counts. Raises `OSError`.
+    """
+    return dict(_walk(folder, "")) if os.path.isdir(folder) else {}  # noqa: PTH112 (names of a twin are no paths)
+
+
+def _walk(folder: str, inside: str) -> Iterator[tuple[str, Stamp]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{inside}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, f"{name}/")
+            else:
+                found = entry.stat(follow_symlinks=False)
+                yield name, (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def touched(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> tuple[str, ...]:
+    """Files that changed, went or came, by name. What Python compiles by itself may come, not change."""
+    changed = {name for name, stamp in before.items() if after.get(name) != stamp}
+    came = {name for name in after if name not in before and not name.endswith(COMPILED)}
+    return tuple(sorted(changed | came))
+
+
+def words(names: tuple[str, ...]) -> str:
+    """A few of them for a message."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
