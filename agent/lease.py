@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.ceiling import checked
+from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.preparing import dressing, unharmed
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
@@ -35,7 +35,6 @@ from day0.tools.bench import Harness
 from day0.tools.explain import explain
 from day0.tools.knee import KneeSearch
 from day0.tools.loadplan import PointPlan, closed_loop, open_loop
-from day0.tools.explain import explain
 from day0.tools.serve import Server, serve
 from day0.tools.served import Served
 from day0.tools.summary import summarise
