@@ -3,7 +3,7 @@
     python bench/simulator.py
 
 Prints the wall and processor time of a ten-minute benchmark of 20k/1k requests at 2 requests/s, and each configuration
-of the shipped worlds' stories, its noise-free knee beside the published figure. Simulated figures, printed, never asserted.
+of the shipped worlds' stories, its noise-free knee beside the published figure. Printed, never asserted.
 """
 
 from __future__ import annotations
