@@ -17,6 +17,8 @@ from pydantic import Field
 
 LEAD_SHARE = 0.375
 """Of the window: the same load before it, untimed, so that the window sees a filled server, not the ramp."""
+UNKNOWN_STAYS = 4.0
+"""of requests that a window holds at least, while it is not known how long one stays"""
 STARTS_CLOSED = 4000
 CLOSED_ROUNDS = 8
 """Prompts of each client of a closed loop that are cut beforehand (`tools/harness/loadgen.py`)."""
@@ -59,6 +61,12 @@ def window_s(rules: MeasureRules, rate_rps: float, p95_e2e_s: float = 0.0) -> fl
     return max(rules.point_s, rules.min_requests / rate_rps, rules.p95_multiples * p95_e2e_s)
 
 
+def allowed_s(workload: Workload) -> float:
+    """Seconds that a request may stay by its limits: TTFT, then TPOT for each token; 0 without limits."""
+    slo = workload.slo
+    return ((slo.ttft_ms or 0.0) + workload.output_tokens * (slo.tpot_ms or 0.0)) / 1e3
+
+
 def open_loop(
     workload: Workload,
     rules: MeasureRules,
@@ -69,8 +77,13 @@ def open_loop(
     p95_e2e_s: float = 0.0,
     replicas: int = 1,
 ) -> PointPlan:
-    """A point at an offered rate: the window that the rules ask for, a lead-in, a deadline for the stragglers."""
-    window = window_s(rules, rate_rps, p95_e2e_s)
+    """A point at an offered rate: the window that the rules ask for, a lead-in, a deadline for the stragglers.
+
+    While nobody knows how long a request stays (`p95_e2e_s` 0), it is taken to stay as long as its limits allow: in a
+    window shorter than that the requests in flight still grow, whatever the server.
+    """
+    unknown = 0.0 if p95_e2e_s else min(rules.p95_multiples, UNKNOWN_STAYS) * allowed_s(workload)
+    window = max(window_s(rules, rate_rps, p95_e2e_s), unknown)
     drain = patience_s(workload, rules)
     return PointPlan(
         workload=workload,

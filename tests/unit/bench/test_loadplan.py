@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from day0.runs.workload import MeasureRules, Slo, Workload
 from day0.tools.loadplan import arrivals, closed_loop, document, open_loop, prefix_tokens, window_s
 from day0.tools.text import PROSE, corpus, prose
@@ -103,3 +104,14 @@ def test_sums_are_right() -> None:
     parts = corpus("sums").split()
     assert len(parts) > 10_000
     assert all(int(p.split("=")[1]) == sum(map(int, p.split("=")[0].split("+"))) for p in parts[:500])
+
+
+def test_a_window_holds_several_stays_while_nobody_knows_how_long_one_is():
+    rules = RULES.model_copy(update={"p95_multiples": 10.0})
+    slow = WORK.model_copy(update={"output_tokens": 1000, "slo": Slo(ttft_ms=5000.0, tpot_ms=50.0)})
+    unknown = open_loop(slow, rules, rate_rps=1000.0, seed=1, content_seed=1)
+    assert unknown.window_s == pytest.approx(4 * 55.0)
+    known = open_loop(slow, rules, rate_rps=1000.0, seed=1, content_seed=1, p95_e2e_s=3.0)
+    assert known.window_s == pytest.approx(30.0)
+    unlimited = slow.model_copy(update={"slo": Slo()})
+    assert open_loop(unlimited, rules, rate_rps=1000.0, seed=1, content_seed=1).window_s == RULES.point_s
