@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, inf
+from math import cos, exp, inf, pi, sin
 from typing import Any
 
 from day0.runs.values import canonical_json, sha256
@@ -40,6 +40,15 @@ def draw(sd: float, *parts: str) -> float:
     return exp(random.Random("\0".join(parts)).gauss(0.0, sd)) if sd else 1.0
 
 
+def wander(sd: float, key: str, at_s: float) -> float:
+    """A factor around 1 that wanders with node time: a draw of each hour, blended so that its spread stays the same."""
+    if not sd:
+        return 1.0
+    hour, part = divmod(at_s / 3600.0, 1.0)
+    last, next_ = (random.Random(f"drift\0{key}\0{hour + n:.0f}").gauss(0.0, sd) for n in (0, 1))
+    return exp(last * cos(part * pi / 2) + next_ * sin(part * pi / 2))
+
+
 @dataclass
 class LiveServer:
     """Registered under its port while its process lives. Times are the node's."""
@@ -56,6 +65,7 @@ class LiveServer:
     first: str = ""
     stuck: int = 0
     """requests that will never end"""
+    _found: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.spec: ServerSpec = layout.server(self.world.physics(), self.args, self.scene)
@@ -81,20 +91,21 @@ class LiveServer:
                 return fault.wrong_share, fault.name
         return 0.0, ""
 
-    def noise(self, content: str) -> Noise:
-        """Of a point: this boot's factor, keyed by its first point's contents, and the point's own."""
+    def noise(self, content: str, at_s: float) -> Noise:
+        """Of a point: this boot's factor, keyed by its first point's contents, the point's own, the node's by hour."""
         self.first = self.first or content
         sd = self.world.noise
         speed = draw(sd.boot, "boot", self.key, self.first) * draw(sd.point, "point", self.key, content)
         if sd.burst and random.Random(f"burst\0{content}").random() < sd.burst:
             speed *= sd.burst_time
+        speed *= wander(sd.drift, self.world.name, at_s)
         spread = self.world.truth.speculation.spread if self.spec.accept > 1 else 0.0
         return Noise(speed * self.slow, spread, int(sha256(content)[7:19], 16))
 
     def begin(self, load: Load, content: str, zero: float, now: float) -> tuple[Point, float]:
         """Starts a point whose time 0 is `zero`: the point, and when, in node time, the server dies of it (or inf)."""
         self.settle(now)
-        point = simulate(self.spec, load, self.noise(content))
+        point = simulate(self.spec, load, self.noise(content, zero))
         self.activity = Activity(point, zero)
         dies = inf
         for fault in self.faults:
@@ -115,6 +126,7 @@ class LiveServer:
         if self.activity is not None:
             self.stuck += self.activity.state(now)[0] if now >= self.activity.frozen else 0
             self.totals.add(self.activity.totals(now))
+            self._found = dict(enumerate(self.found(now)))
             self.activity = None
 
     def alone_s(self, prompt: int, output: int, cached: int = 0) -> float:
@@ -131,9 +143,21 @@ class LiveServer:
         prefill = costs.prefill(prompt * batch, prompt * batch * prompt / 2)
         return (prefill + max(0, output - 1) / self.spec.accept * costs.step(batch)) * self.slow
 
-    def served(self, prompt: int, output: int, seconds: float) -> None:
-        """Counts a single request."""
-        self.totals.add(Totals(float(output), float(prompt), 0.0, 1.0, seconds, 1.0))
+    def served(self, prompt: int, output: int, seconds: float, cached: int = 0, rank: int = 0) -> None:
+        """Counts a single request of one data-parallel rank."""
+        self.totals.add(Totals(float(output), float(prompt), float(cached), 1.0, seconds, 1.0))
+        self._found[rank] = self._found.get(rank, 0.0) + cached
+
+    @property
+    def ranks(self) -> int:
+        """Data-parallel ranks: replicas, each with its groups of attention."""
+        return max(1, self.spec.replicas) * max(1, int(self.args.get("attn_dp_size") or 1))
+
+    def found(self, now: float) -> tuple[float, ...]:
+        """Prompt tokens that each rank found in its cache so far; groups of a replica share what it found alike."""
+        groups = self.ranks // max(1, self.spec.replicas)
+        live = [0.0] * self.spec.replicas if self.activity is None else self.activity.found(now)
+        return tuple(self._found.get(rank, 0.0) + live[rank // groups] / groups for rank in range(self.ranks))
 
 
 def first_with(point: Point, running: int) -> float:

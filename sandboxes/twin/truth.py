@@ -75,9 +75,14 @@ class Truth(Frozen):
 
 
 class Noise(Frozen):
-    """Relative standard deviations on time: of a boot, of a point on it; `drift` per hour of node time, up or down."""
+    """Relative standard deviations on time: of a boot, of a point on it, and of a slow wander over node time.
+
+    With `drift` the same point at another hour is another number: a run that was interrupted, or spread over more
+    nodes, then ends with other figures than one that was not.
+    """
 
     boot: float = Field(default=0.006, ge=0, le=0.2)
     point: float = Field(default=0.004, ge=0, le=0.2)
+    drift: float = Field(default=0.0, ge=0, le=0.2, description="of all the node does; what is an hour apart differs")
     burst: float = Field(default=0.0, ge=0, le=1, description="chance that a point is hit by a burst")
     burst_time: float = Field(default=1.3, ge=1, description="factor on time of a point that is hit")
