@@ -14,6 +14,7 @@ from math import exp, log
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import FailureClass, Knee, LoadPoint
 from day0.runs.workload import MeasureRules, Workload
+from day0.tools.knee_interval import interval
 from day0.tools.summary import at, capacity_rps
 
 Measure = Callable[[float, int], LoadPoint]
@@ -115,10 +116,9 @@ class KneeSearch:
         passed, failed = self.bracket()
         if spare <= 0 or (spare <= EXTRA_POINTS and passed and failed):
             return None
-        if failed is None and passed is not None:
-            return self._outward(passed)
-        if passed is None and failed is not None:
-            return self._outward(failed)
+        alone = passed if failed is None else failed if passed is None else None
+        if alone is not None:
+            return self._outward(alone)
         assert passed is not None and failed is not None
         above = any(c.passed and c.rate > failed.rate for c in self.cells.values())
         if above and len(failed.points) == 1:
@@ -181,7 +181,10 @@ class KneeSearch:
         return exp(at_rate), name
 
     def result(self) -> Knee:
-        """The bracket. Raises `CandidateFailed` (`below_slo`) when no rate passed."""
+        """The bracket, and where the knee may lie for other arrivals.
+
+        Raises `CandidateFailed` (`below_slo`) when no rate passed.
+        """
         passed, failed = self.bracket()
         if passed is None:
             cell = min(self.cells.values(), key=lambda c: c.rate)
@@ -190,7 +193,7 @@ class KneeSearch:
             raise CandidateFailed(FailureClass.BELOW_SLO, f"{cell.rate:.3g} requests/s: {why}")
         rate, name = (passed.rate, "") if failed is None else self.crossing(passed, failed)
         good = [p.output_tok_s for p in passed.points if p.meets_slo]
-        return Knee(
+        knee = Knee(
             workload=self.workload.name,
             rate_rps=rate,
             goodput_tok_s=sum(good) / len(good),
@@ -199,6 +202,8 @@ class KneeSearch:
             bound_by=name,
             short=self.rules.short,
         )
+        low, high = interval([p for c in self.cells.values() for p in c.points], knee, self.workload)
+        return knee.model_copy(update={"low_rps": low, "high_rps": high})
 
 
 def knee(measure: Measure, *, start: float, rules: MeasureRules, workload: Workload) -> Knee:
