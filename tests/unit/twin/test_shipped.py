@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from day0.runs import documents
 from day0.runs.errors import CandidateFailed, NodeLost, Refused
 from day0.sandboxes.twin import checkpoint, oracle, rate
 from day0.sandboxes.twin.node import TwinNode, environments
 from day0.sandboxes.twin.wellformed import problems
-from day0.sandboxes.twin.world import for_model, world
+from day0.sandboxes.twin.world import World, for_model, world
 from day0.tools import canary, image
 from day0.tools.forecast.models import geometry
 from day0.tools.loadplan import closed_loop
@@ -210,3 +212,9 @@ def test_a_plan_on_one_wavefront_is_told_by_the_log_and_by_nothing_else(tmp_path
     here = bench(tmp_path, "qwen3.5-mxfp4-serial-scan")
     with here.serving() as (server, _):
         assert b"scan plan: wavefronts(640, 32) = 32, not 320" in server.log()
+
+
+def test_the_document_lists_every_shipped_world_with_what_solves_it():
+    text = (Path(__file__).parents[3] / "docs" / "worlds.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` | {world(name).solved_by} | " in text for name in WORLDS)
+    assert all(f"`{key}`" in text for key in World.model_fields)
