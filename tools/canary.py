@@ -16,6 +16,7 @@ from typing import Protocol
 from day0.runs.errors import UserError
 from day0.runs.facts import FailureClass, Rung, Verdict
 from day0.runs.values import Frozen
+from day0.tools import noninferiority
 from day0.tools.bench import Answer, Question, Served
 from day0.tools.text import prose
 
@@ -161,6 +162,12 @@ def _score(task: Sequence[TaskItem], answers: Mapping[str, Answer]) -> tuple[int
     return sum(right(item, got) for item, got in asked), len(asked)
 
 
+def _rights(task: Sequence[TaskItem], answers: Mapping[str, Answer]) -> dict[str, bool]:
+    """Right or wrong per task question; one that was not answered is wrong."""
+    asked = {k: a for k, a in answers.items() if k.startswith("task:")}
+    return {k: not a.error and right(task[int(k.removeprefix("task:"))], a) for k, a in asked.items()}
+
+
 def _fail(rung: Rung, failure: FailureClass, evidence: str, detail: str = "", checked: int = 0) -> Checked:
     return Checked(rung=rung, passed=False, failure=failure, evidence=evidence[:500], detail=detail, checked=checked)
 
@@ -263,6 +270,10 @@ def judge_accuracy(task: Sequence[TaskItem], answers: Sequence[Answer], referenc
     was = _score(task, before)[0] if before else None
     detail = f"{got} of {asked} right" + (f", the reference {was}" if was is not None else "")
     detail += f", {lost} not answered" if lost else ""
+    if before:
+        # a collapse is what this rung refuses; what the pairs show beyond that is told beside it
+        mine, theirs = (_rights(task, which) for which in ({a.key: a for a in answers}, before))
+        detail += f"; {noninferiority.paired(theirs, mine, margin=MARGIN).told()}"
     floor = CONTROL * asked if was is None else was - MARGIN * asked
     if got < floor:
         return _fail(rung, wrong, detail, detail, len(now))

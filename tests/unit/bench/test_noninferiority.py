@@ -163,3 +163,21 @@ def test_the_needed_number_has_the_power_it_says() -> None:
     drawn = rng.multinomial(items, [disagreement / 2, disagreement / 2, 1 - disagreement], size=1500)
     shown = sum(paired_bounds(items, int(b), int(c))[0] > -margin for b, c, _ in drawn) / 1500
     assert 0.75 < shown < 0.86
+
+
+def test_s34_the_accuracy_rung_refuses_a_collapse_and_tells_what_its_pairs_show() -> None:
+    from day0.tools.bench import Answer
+    from day0.tools.canary import TaskItem, judge_accuracy
+
+    task = tuple(TaskItem(prompt=f"{n}+1=", answer=str(n + 1)) for n in range(100, 300))
+    reference = tuple(Answer(key=f"task:{i}", text=item.answer) for i, item in enumerate(task))
+
+    def with_wrong(count: int) -> tuple[Answer, ...]:
+        return tuple(a if i >= count else Answer(key=a.key, text="no") for i, a in enumerate(reference))
+
+    same, close, collapsed = (judge_accuracy(task, with_wrong(n), reference) for n in (0, 7, 30))
+    assert same.passed and "lossless within margin: +0.0 points" in same.detail
+    assert close.passed and "inconclusive" not in close.detail and "lossy: -3.5 points" in close.detail
+    assert not collapsed.passed and "lossy: -15.0 points" in collapsed.detail
+    silent = tuple(Answer(key=a.key, error="timeout") if i < 4 else a for i, a in enumerate(reference))
+    assert "-2.0 points" in judge_accuracy(task, silent, reference).detail
