@@ -7,6 +7,7 @@ that fails leads to its likeliest culprit first, and a lone new setting that fai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +35,9 @@ KNOWN: dict[str, float] = {
     "dsa-prefill-backend=aiter": 0.25,  # decode with an FP8 cache crashes without open patches (38746, 32849)
 }
 MEMORY = "mem-fraction-static"
+COPIES = "several copies"
+"""more than one replica: whatever breaks on every split that does not fill the node"""
+NUMBERS = re.compile(r"\d+|\[[^\]]*\]")
 LOSSY = 0.08
 AGAIN = 0.1
 """of the chance that is left to a candidate that has everything that a failed one had"""
@@ -124,13 +128,27 @@ class Risk:
                 for name in suspects(self.belief.settings(one.plan), one.tuned):
                     left = table.get(name, self._prior(name))
                     table[name] = min(left, CLEARED) if one.measured else left * ANSWERED
+        for names, failure in self._alike(patches):
+            _clear_lesser(table, names)
+            self._share(table, names, failure)
+        return table
+
+    def _alike(self, patches: frozenset[str]) -> list[tuple[tuple[str, ...], FailureClass]]:
+        """Failures with what may be at fault: of those that end in the same words only what they have in common."""
+        groups: dict[tuple[str, str], list[frozenset[str]]] = {}
+        classes: dict[tuple[str, str], FailureClass] = {}
         for one in self.seen:
             settings = self.belief.settings(one.plan)
-            if one.failed is not None:
-                _clear_lesser(table, suspects(settings, one.tuned))
             if one.failed is not None and not patches - settings.patches:
-                self._share(table, suspects(settings, one.tuned), one.failed.failure or FailureClass.UNKNOWN)
-        return table
+                failure = one.failed.failure or FailureClass.UNKNOWN
+                sign = failure.value, one.failed.issue or NUMBERS.sub("", one.failed.evidence)
+                groups.setdefault(sign, []).append(frozenset(suspects(settings, one.tuned)))
+                classes[sign] = failure
+        out = []
+        for sign, found in groups.items():
+            common = frozenset.intersection(*found)
+            out += [(tuple(sorted(names)), classes[sign]) for names in ([common] * len(found) if common else found)]
+        return out
 
     def _share(self, table: dict[str, float], names: Iterable[str], failure: FailureClass) -> None:
         """Bayes: P(broken | failed) = suspicion x fit / P(at least one is broken)."""
@@ -151,7 +169,7 @@ class Risk:
 
 def suspects(settings: Settings, tuned: bool) -> tuple[str, ...]:
     """What could be at fault, in a fixed order. The engine's own share of memory is a setting like any other."""
-    more = [TUNED] if tuned else []
+    more = [TUNED] * tuned + [COPIES] * (settings.shape.dp > 1)
     if settings.value(MEMORY) is None:
         more.append(f"{MEMORY}=default")
     return tuple(sorted({*settings.names, *more}))
