@@ -7,22 +7,11 @@ moment of stopping, the interval of a knee over arrival seeds, and the non-infer
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
 
+import knee_trials
 import numpy as np
-from day0.runs import documents
-from day0.runs.errors import CandidateFailed
-from day0.runs.facts import Knee, LoadPoint, Percentiles
-from day0.runs.workload import MeasureRules, Workload
-from day0.sandboxes.twin import figures, oracle, simulate, world
-from day0.sandboxes.twin.replica import ServerSpec
 from day0.tools import judge, noninferiority, sequential
-from day0.tools.knee import KneeSearch
-from day0.tools.knee_interval import CONFIDENCE
-from day0.tools.loadplan import window_s
-from day0.tools.summary import misses
 from numpy.typing import NDArray
 
 SEED = 40
@@ -148,117 +137,6 @@ def comparisons() -> None:
         say(f"    {most} pairs: {rows[0]:.2%}  {rows[1]:.1%}  {rows[2]:.1%}")
 
 
-@dataclass(frozen=True)
-class Served:
-    """A simulated server of a world's space under a workload; one boot of it meets `seed`'s arrivals."""
-
-    server: ServerSpec
-    workload: Workload
-    spread: float
-    rules: MeasureRules
-
-    @classmethod
-    def of(cls, name: str, workload: str, share: float) -> Served:
-        """The candidate that stands at this share of the world's space."""
-        here, work = world.world(name), documents.workload(workload)
-        picks = list(oracle.candidates(here))
-        built = oracle.server(here, work, picks[int(share * len(picks))])
-        server: ServerSpec = built[0] if isinstance(built, tuple) else built
-        spread = here.truth.speculation.spread if server.accept > 1 else 0.0
-        return cls(server, work, spread, documents.target("mi355x-twin").measure)
-
-    def played(self, rate: float, window: float, seed: int, content: int) -> tuple[simulate.Point, figures.Figures]:
-        """A load point and its figures."""
-        load = figures.offered(self.workload, rate, window, seed)
-        point = simulate.play(self.server, load, simulate.Noise(1.0, self.spread, content))
-        return point, figures.figures(self.workload, point, rate, window)
-
-    def point(self, rate: float, seed: int, number: int, p95_s: float) -> LoadPoint:
-        """A load point as a run would have summarised it."""
-        window = window_s(self.rules, rate, p95_s)
-        point, seen = self.played(rate, window, seed, 100 * seed + number)
-        r = point.requests
-        inside = [i for i, t in enumerate(r.arrive) if 0.0 <= t < window]
-        left = max(1, r.tokens - 1)
-        ttft = percentiles([1e3 * (r.first[i] - r.arrive[i]) for i in inside])
-        tpot = percentiles([1e3 * (r.finish[i] - r.first[i]) / left for i in inside])
-        missed = misses(self.workload.slo, ttft, tpot, 1.0)
-        steady = not (seen.worst > 0 and seen.bound_by == "steadiness")
-        return LoadPoint(
-            workload=self.workload.name,
-            rate_rps=rate,
-            seed=seed,
-            window_s=window,
-            offered=len(inside),
-            completed=len(inside),
-            failed=0,
-            output_tok_s=seen.output_tok_s,
-            total_tok_s=seen.output_tok_s,
-            ttft_ms=ttft,
-            tpot_ms=tpot,
-            e2e_ms=percentiles([1e3 * (r.finish[i] - r.arrive[i]) for i in inside]),
-            success_share=1.0,
-            steady=steady,
-            meets_slo=steady and not missed,
-            misses=missed,
-        )
-
-    def knee(self, start: float, seed: int) -> Knee:
-        """One boot's search, as `measure` does it."""
-        search, p95_s = KneeSearch(start, self.rules, self.workload), 0.0
-        while (asked := search.next()) is not None:
-            point = self.point(asked[0], seed, asked[1], p95_s)
-            p95_s = point.e2e_ms.p95 / 1e3 if point.e2e_ms else 0.0
-            search.add(point)
-        return search.result()
-
-    def truth(self, about: float, seeds: int = 24) -> float:
-        """The rate at which half of the arrival patterns hold the SLO: a grid, many patterns a rate."""
-        rates = [about * exp(step) for step in np.linspace(-0.16, 0.16, 9)]
-        window = max(self.rules.point_s, self.rules.min_requests / about, self.rules.p95_multiples * 50.0)
-        middles = [
-            float(np.median([self.played(r, window, 5000 + s, s)[1].worst for s in range(seeds)])) for r in rates
-        ]
-        above = next((i for i, m in enumerate(middles) if m > 0), len(rates) - 1)
-        before = max(0, above - 1)
-        return float(exp(np.interp(0.0, [middles[before], middles[above]], [log(rates[before]), log(rates[above])])))
-
-
-def percentiles(values: Sequence[float]) -> Percentiles:
-    """As a load point states them."""
-    p50, p95, p99 = (float(v) for v in np.percentile(values, (50, 95, 99)))
-    return Percentiles(mean=float(np.mean(values)), p50=p50, p95=p95, p99=p99)
-
-
-def knees(trials: int = 50) -> None:
-    """Coverage of one boot's interval over arrival seeds, on simulated servers of shipped worlds."""
-    say(f"interval of one boot's knee over arrival seeds, nominal {CONFIDENCE:.0%}, {trials} boots a line")
-    inside = total = 0
-    for name, share, start in (
-        ("glm-5.2", 0.0, 1.0),
-        ("deepseek-v3.2-hidden-caps", 0.0, 1.0),
-        ("deepseek-v3.2-hidden-caps", 0.66, 2.0),
-        ("minimax-m2.5-bursts", 0.33, 2.0),
-    ):
-        served, found = Served.of(name, "agentic-20k1k", share), []
-        for seed in range(trials):
-            try:
-                found.append(served.knee(start, seed))
-            except CandidateFailed:
-                continue
-        true = served.truth(float(np.median([k.rate_rps for k in found])))
-        held = [(k.low_rps or 0.0) <= true <= (k.high_rps or inf) for k in found]
-        wide = np.median([log((k.high_rps or inf) / (k.low_rps or 1e-9)) / 2 for k in found])
-        spread = float(np.std([log(k.rate_rps) for k in found]))
-        inside, total = inside + sum(held), total + len(held)
-        by = max(set(k.bound_by for k in found), key=[k.bound_by for k in found].count)
-        say(
-            f"    {name:<27} knee {true:.2f}/s by {by}: covered {np.mean(held):.0%},"
-            f" half width {wide:.1%}, a knee's s.d. over seeds {spread:.1%}"
-        )
-    say(f"    all: {inside} of {total} intervals hold the knee ({inside / total:.1%})")
-
-
 def accuracies() -> None:
     """What the bounds of accuracy do, and what is decidable."""
     say("non-inferiority, one-sided 95 %: chance of `lossless` at a true loss of the margin (at most 5 %), and at none")
@@ -288,7 +166,8 @@ def say(line: str) -> None:
 def main() -> None:
     """Prints all figures."""
     comparisons()
-    knees()
+    for line in knee_trials.lines():
+        say(line)
     accuracies()
 
 
