@@ -20,8 +20,12 @@ SPENT = {3: 0.06, 4: 0.11, 5: 0.41, 6: 0.06, 7: 0.04}
 """share of the error at each look but the last, which gets the rest: five pairs are what 3 % at 0.8 % noise needs"""
 TWO = {0.009: 0.0, 0.05: 0.1}
 """share at two pairs: promotion has the ten-times rule there, the 95 % bound must exist"""
-TO_ARMS = {2: 1.0, 3: 1.0, 4: 0.8, 5: 0.6, 6: 0.6, 7: 0.6, 8: 0.5}
-"""of a look's error, to the test over all boots; the rest to the paired one"""
+TO_ARMS = {
+    "before": {2: 1.0, 3: 1.0, 4: 0.8, 5: 0.6, 6: 0.6, 7: 0.6},
+    "last": {2: 1.0, 3: 0.6, 4: 0.5, 5: 0.5, 6: 0.5, 7: 0.5, 8: 0.5},
+}
+"""of a look's error, to the test over all boots; the rest to the paired one, which with two or three pairs is worth
+little early, and much at the end of a short budget where arrivals move every pair"""
 
 Numbers = NDArray[np.float64]
 
@@ -51,12 +55,12 @@ def top(values: Numbers, alive: NDArray[np.bool_], share: float) -> float:
 
 
 def spend(
-    paired: Numbers, arms: Numbers, alive: NDArray[np.bool_], look: int, error: float
+    paired: Numbers, arms: Numbers, alive: NDArray[np.bool_], look: int, error: float, *, share: float
 ) -> tuple[float, float, NDArray[np.bool_]]:
-    """Boundaries of one look for its error, and who is left."""
-    a = top(arms[:, look - 2], alive, error * TO_ARMS[look])
+    """Boundaries of one look for its error, of which `share` is for the test over all boots; and who is left."""
+    a = top(arms[:, look - 2], alive, error * share)
     alive = alive & ~(arms[:, look - 2] > a)
-    p = top(paired[:, look - 2], alive, error * (1 - TO_ARMS[look]))
+    p = top(paired[:, look - 2], alive, error * (1 - share))
     return p, a, alive & ~(paired[:, look - 2] > p)
 
 
@@ -68,7 +72,7 @@ def table(paired: Numbers, arms: Numbers, error: float) -> tuple[dict[str, dict[
         for row, share in (("last", 1.0 - spent), ("before", SPENT.get(look, TWO[error] if look == 2 else 0.0))):
             if row == "before" and look == LONGEST:
                 continue
-            p, a, left = spend(paired, arms, alive, look, error * share)
+            p, a, left = spend(paired, arms, alive, look, error * share, share=TO_ARMS[row][look])
             for side, value in zip(out, (p, a), strict=True):
                 if value != inf:
                     side[row][look] = round(value, 3)
