@@ -27,20 +27,21 @@ def tried(attempts: tuple[Attempt, ...]) -> int:
     return sum(1 for a in attempts if a.proposer != "baseline" and a.status not in free)
 
 
-def noise(attempts: tuple[Attempt, ...], pairs: Mapping[str, Sequence[Pair]], baseline: str | None) -> float:
+def noise(attempts: tuple[Attempt, ...], pairs: Mapping[str, Sequence[Pair]]) -> float:
     """Relative s.d. of a knee between boots of one configuration, from everything that was measured twice.
 
     `pairs` are those of each challenger.
     """
     groups: dict[tuple[str, str], list[Knee]] = {}
+    ratios: dict[tuple[str, str], list[float]] = {}
     for attempt in attempts:
         for _, rung, knee in attempt.knees:
             if rung == Rung.MEASURE:
                 groups.setdefault((attempt.id, knee.workload), []).append(knee)
+        # pairs differ by their arrivals, the two boots of one pair do not: only the ratio tells of boots alone
         for pair in pairs.get(attempt.id, ()) if attempt.status == AttemptStatus.KEPT else ():
-            groups.setdefault((attempt.id, pair.challenger.workload), []).append(pair.challenger)
-            groups.setdefault((baseline or "", pair.incumbent.workload), []).append(pair.incumbent)
-    return noise_floor(list(groups.values()))
+            ratios.setdefault((attempt.id, pair.challenger.workload), []).append(pair.log_ratio)
+    return noise_floor(list(groups.values()), list(ratios.values()))
 
 
 def point_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:

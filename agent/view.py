@@ -26,7 +26,7 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str
         raise Infrastructure(f"run {run.id} was not surveyed")
     boots = {boot.attempt: boot.facts for boot in ledger.boots(run.id) if boot.facts is not None}
     patches, tables = ledger.made(run.id)
-    floor = noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT}, run.baseline)
+    floor = noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT})
     return RunView(
         run=run.id,
         round=run.round,

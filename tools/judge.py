@@ -110,10 +110,11 @@ def _level(knee: Knee, by: str) -> float:
     return log(1 / knee.tpot_ms) if by == "TPOTs" and knee.tpot_ms else log(knee.rate_rps)
 
 
-def noise_floor(groups: Sequence[Sequence[Knee]]) -> float:
-    """Relative s.d. of a knee between boots of one configuration.
+def noise_floor(groups: Sequence[Sequence[Knee]], ratios: Sequence[Sequence[float]] = ()) -> float:
+    """Relative s.d. of a knee between boots of one configuration, on the same arrivals.
 
-    Each group holds the knees of one configuration's boots on one workload. Pooled s.d. of the log knees, drawn
+    Each group holds the knees of one configuration's boots on one workload and the same arrivals; each of `ratios` the
+    log ratios of one comparison's pairs, whose two boots shared theirs: their variance is twice that of a boot. Pooled s.d. of the log knees, drawn
     towards a prior of 3 % that weighs as much as two repeats: a floor taken from one lucky pair would be none.
     """
     squares, freedom = PRIOR_WEIGHT * NOISE_PRIOR**2, float(PRIOR_WEIGHT)
@@ -124,6 +125,10 @@ def noise_floor(groups: Sequence[Sequence[Knee]]) -> float:
         mean = sum(logs) / len(logs)
         squares += sum((v - mean) ** 2 for v in logs)
         freedom += len(logs) - 1
+    for values in ratios:
+        mean = sum(values) / max(1, len(values))
+        squares += sum((v - mean) ** 2 for v in values) / 2
+        freedom += max(0, len(values) - 1)
     return sqrt(squares / freedom)
 
 

@@ -137,7 +137,7 @@ class Book:
         """What the policies may know, by the same rules as `day0.agent.view.view`."""
         assert self.model is not None and self.engine is not None and self.node is not None
         attempts = self.attempts()
-        noise = seeing.noise(attempts, self.pairs, self.baseline)
+        noise = seeing.noise(attempts, self.pairs)
         return RunView(
             run=self.run,
             round=self.round,

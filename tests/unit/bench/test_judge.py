@@ -145,3 +145,12 @@ def test_the_screen_lets_through_what_holds_and_what_is_close() -> None:
     assert not promising(point(900, steady=False), 10, SLO)[0]
     assert not promising(point(900, void="failures: 40 of 80"), 10, SLO)[0]
     assert promising(point(900, void="compile: 2 lines"), 10, SLO)[0]  # says nothing about the candidate
+
+
+def test_s40_arrivals_that_differ_between_pairs_are_no_noise_of_boots() -> None:
+    """Pairs on other arrivals move both arms; only what their ratio does tells of boots."""
+    steady = noise_floor([], [[0.30, 0.30, 0.30, 0.30]])
+    assert steady < noise_floor([], []) == pytest.approx(0.03)
+    shaky = noise_floor([], [[0.1, 0.5, 0.2, 0.6]])
+    assert shaky > 0.1
+    assert noise_floor([], [[0.3]]) == pytest.approx(0.03)
