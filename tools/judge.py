@@ -113,9 +113,10 @@ def _level(knee: Knee, by: str) -> float:
 def noise_floor(groups: Sequence[Sequence[Knee]], ratios: Sequence[Sequence[float]] = ()) -> float:
     """Relative s.d. of a knee between boots of one configuration, on the same arrivals.
 
-    Each group holds the knees of one configuration's boots on one workload and the same arrivals; each of `ratios` the
-    log ratios of one comparison's pairs, whose two boots shared theirs: their variance is twice that of a boot. Pooled s.d. of the log knees, drawn
-    towards a prior of 3 % that weighs as much as two repeats: a floor taken from one lucky pair would be none.
+    Each group holds the knees of one configuration's boots on one workload and the same arrivals; each of `ratios`
+    the log ratios of one comparison's pairs, whose two boots shared theirs: their variance is twice that of a boot.
+    Pooled s.d. of the log knees, drawn towards a prior of 3 % that weighs as much as two repeats: a floor taken
+    from one lucky pair would be none.
     """
     squares, freedom = PRIOR_WEIGHT * NOISE_PRIOR**2, float(PRIOR_WEIGHT)
     for group in groups:
