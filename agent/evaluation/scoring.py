@@ -10,11 +10,15 @@ from day0.runs.candidate import Candidate
 from day0.runs.patches import Patch, Table
 from day0.runs.values import Frozen, Map
 from day0.runs.workload import Workload
-from day0.sandboxes.twin import oracle, resolve, tuning
+from day0.sandboxes.twin import oracle, rate, resolve, tuning
 from day0.sandboxes.twin.oracle import Oracle, Pick, Rating
+from day0.sandboxes.twin.simulate import Noise
 from day0.sandboxes.twin.world import World
 from pydantic import Field
 
+POINTS = 14
+"""Simulated at most for a candidate that a policy led with: more than the oracle may use for each of its hundreds, for
+candidates outside its space whose knee lies far from where the search begins."""
 SOLVED = 0.95
 """of the oracle's best: a world is solved by a confirmed winner that serves rightly and is worth this share"""
 
@@ -92,8 +96,18 @@ class Judge:
             world, build = self._patched(candidate, patches)
             tuned = _tuned(world, build, candidate, tables)
             pick = Pick(dict(candidate.flags), dict(candidate.env), tuned, build=build)
-            self._known[key] = oracle.rated(world, self.workload, pick)
+            self._known[key] = self._rated(world, pick)
         return self._known[key]
+
+    def _rated(self, world: World, pick: Pick) -> Rating:
+        served = oracle.server(world, self.workload, pick)
+        if isinstance(served, str):
+            return Rating(tok_s=0.0, why=served, **pick._asdict())
+        spec, speed = served
+        found = rate.knee(spec, self.workload, noise=Noise(speed), how=rate.Search(points=POINTS))
+        return Rating(
+            tok_s=found.tok_s, rate_rps=found.rate_rps, points=found.points, why=found.bound_by, **pick._asdict()
+        )
 
     def share(self, rating: Rating) -> float:
         """Of the oracle's best."""
