@@ -18,7 +18,8 @@ from day0.sandboxes.twin.replica import Replica, Requests, ServerSpec
 
 TURNAROUND_S = 0.001
 """of a client in a closed loop, between an answer and its next question"""
-MEMORY = 256
+MEMORY = 200_000
+"""requests of all points that are remembered, at half a kilobyte each"""
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,23 @@ def _steps(load: Load, server: ServerSpec, noise: Noise, count: int) -> list[int
     return [ceil(left / min(most, max(1.0, server.accept * exp(gauss(0.0, sd))))) for _ in range(count)]
 
 
-class _Memory:
+class Memory:
+    """Points that were played, the last asked for last."""
+
     def __init__(self) -> None:
         self.points: OrderedDict[tuple[ServerSpec, Load, Noise], Point] = OrderedDict()
+        self.held = 0
+
+    def keep(self, key: tuple[ServerSpec, Load, Noise], point: Point) -> Point:
+        """Remembers a point, and forgets those that nobody asked for longest."""
+        self.points[key] = point
+        self.held += len(point.requests.arrive)
+        while self.held > MEMORY and len(self.points) > 1:
+            self.held -= len(self.points.popitem(last=False)[1].requests.arrive)
+        return point
 
 
-_MEMORY = _Memory()
+_MEMORY = Memory()
 
 
 def simulate(server: ServerSpec, load: Load, noise: Noise = Noise()) -> Point:
@@ -101,9 +113,7 @@ def simulate(server: ServerSpec, load: Load, noise: Noise = Noise()) -> Point:
     key = (server, load, noise)
     known = _MEMORY.points.get(key)
     if known is None:
-        known = _MEMORY.points[key] = play(server, load, noise)
-        if len(_MEMORY.points) > MEMORY:
-            _MEMORY.points.popitem(last=False)
+        known = _MEMORY.keep(key, play(server, load, noise))
     else:
         _MEMORY.points.move_to_end(key)
     return known

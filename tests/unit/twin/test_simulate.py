@@ -7,9 +7,10 @@ from itertools import pairwise
 from math import inf
 
 import pytest
+from day0.sandboxes.twin import simulate as simulation
 from day0.sandboxes.twin.costs import Costs
 from day0.sandboxes.twin.replica import ServerSpec
-from day0.sandboxes.twin.simulate import Load, Noise, play, simulate
+from day0.sandboxes.twin.simulate import Load, Memory, Noise, play, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,3 +177,14 @@ def test_ten_minutes_of_20k_1k_at_two_requests_a_second_take_little_time():
         play(server(replicas=2), offered, Noise(1.0, 0.05, 1))
         best = min(best, time.process_time() - begin)
     assert best < 0.06, "twice the target of `make bench`: this test shares its core"
+
+
+def test_memory_holds_so_many_requests_and_forgets_the_oldest_points(monkeypatch):
+    kept = Memory()
+    monkeypatch.setattr(simulation, "MEMORY", 100)
+    points = [play(server(), load(40, 2.0 + n), Noise()) for n in range(4)]
+    for number, point in enumerate(points):
+        kept.keep((server(), load(1, 1.0), Noise(1.0 + number)), point)
+    assert list(kept.points.values()) == points[2:] and kept.held == 80
+    kept.keep((server(), load(1, 1.0), Noise(9.0)), play(server(), load(300, 2.0), Noise()))
+    assert len(kept.points) == 1 and kept.held == 300, "one point is always kept"
