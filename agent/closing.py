@@ -13,6 +13,7 @@ from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.pump import Also
 from day0.agent.replay import Replayed, replay
+from day0.agent.stability import stability as under_load
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, Pair, Rung, Verdict
@@ -115,7 +116,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
         given = climb_inputs(parts, run, challenger)
 
         def stability(now: Attempt) -> Perform:
-            return partial(confirm.stability, challenger=now, workload=workload, inputs=given)
+            return partial(under_load, challenger=now, workload=workload, inputs=given)
 
         if story.held(parts.ledger, run_id, challenger.id, workload.name) is None:
             tell(parts, run_id, 7, f"{who} for {rules.stability_s / 60:.0f} min at 0.9 x its knee")

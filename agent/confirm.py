@@ -1,4 +1,4 @@
-"""Rung `confirm`: boots of challenger and incumbent in alternating order, then time under load.
+"""Rung `confirm`: boots of challenger and incumbent in alternating order.
 
 A pair is one boot of each arm on the same arrival times and lengths with fresh contents; the arms' order alternates.
 A pair that was interrupted half-way is measured again as a whole, so that drift between its halves stays short.
@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Facts, Lease
 from day0.runs.errors import CandidateFailed, Infrastructure
-from day0.runs.facts import Fact, FailureClass, Knee, Pair, PairMeasured, Progress, Rung, Verdict
+from day0.runs.facts import Fact, Knee, Pair, PairMeasured, Progress, Rung
 from day0.runs.schema import Attempt, Comparison
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
@@ -19,7 +19,6 @@ from day0.tools import judge
 
 PAIR_POINTS = 2
 """around a knee that is already known; the search may add two to find a missing side"""
-STABLE_SHARE = 0.9
 LEAST_PAIRS = 2
 
 
@@ -75,32 +74,3 @@ def enough(pairs: Sequence[Pair], comparison: Comparison | None, most: int) -> b
     if comparison is None or len(pairs) < LEAST_PAIRS:
         return False
     return comparison.verdict != "open" or len(pairs) >= most
-
-
-def stability(node: Node, *, challenger: Attempt, workload: Workload, inputs: ClimbInputs) -> Facts:
-    """`stability_s` at 0.9 of the knee on one boot, in windows that all must hold; ends with a verdict on `confirm`."""
-    rules, known = inputs.target.measure, challenger.knee(workload.name)
-    if known is None:
-        raise Infrastructure(f"{challenger.id} has no knee on {workload.name}")
-    lease = Lease(node, challenger.id, challenger.epoch, challenger.candidate, inputs, challenger.boots + 1, repeat=99)
-    verdict = Verdict(rung=Rung.CONFIRM, passed=True, detail=f"held {rules.stability_s:.0f} s at 0.9 x the knee")
-    steady = rules.model_copy(update={"point_s": rules.stability_s})
-    try:
-        yield lease.begin()
-        with lease.open() as booted:
-            yield booted.ready()
-            yield from booted.warm(workload, Rung.CONFIRM, inputs.seed)
-            rate = STABLE_SHARE * known.rate_rps
-            point = yield from booted.point(workload, Rung.CONFIRM, rate, inputs.seed, "stability", rules=steady)
-            if not point.meets_slo:
-                raise CandidateFailed(FailureClass.NOT_STABLE, point.void or "; ".join(point.misses))
-    except CandidateFailed as failed:
-        verdict = Verdict(
-            rung=Rung.CONFIRM,
-            passed=False,
-            failure=FailureClass.NOT_STABLE,
-            evidence=failed.evidence,
-            issue=failed.issue,
-        )
-    yield from lease.end()
-    yield verdict

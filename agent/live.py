@@ -22,6 +22,7 @@ from day0.runs.facts import (
     RungStarted,
     Verdict,
 )
+from day0.runs.findings import Explained, Held
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Event, Run
 
@@ -60,6 +61,10 @@ def words(fact: Fact) -> str:  # noqa: PLR0911 - one line per kind of fact
             return f"{fact.rung} at {load}: {p.output_tok_s:.1f} tok/s{ttft}{tpot}: {end}"
         case KneeFound(knee=k):
             return f"{fact.rung}: knee of {k.workload} at {k.rate_rps:.3g} requests/s, {k.goodput_tok_s:.1f} tok/s"
+        case Explained(found=(first, *_)):
+            return f"{fact.workload} is held back by: {first.name}: {first.evidence}"
+        case Held():
+            return f"{fact.workload} for {fact.found.seconds:.0f} s under load: {fact.found.failed} requests failed"
         case PairMeasured(pair=p):
             return f"pair {p.number}: {p.incumbent.rate_rps:.3g} against {p.challenger.rate_rps:.3g} requests/s"
         case FigureChecked():

@@ -9,6 +9,7 @@ from day0.agent.policy import decide
 from day0.agent.replay import HOST, placeholders
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import Rung
+from day0.runs.findings import Held, Stability
 from day0.runs.recipe import (
     Configuration,
     EnginePin,
@@ -57,6 +58,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
             workload, [knees[0], *own], points, seen.noise, simulated=run.request.target.kind == "twin"
         ),
         gain=_gain(parts, run, winner),
+        stability=_stability(parts, run, winner, workload),
         waterfall=waterfall(run, winner, seen.attempts, workload),
         workload=workload,
         target=run.request.target,
@@ -85,6 +87,12 @@ def _gain(parts: Parts, run: Run, winner: Attempt) -> Gain | None:
         pairs=len(last.pairs),
         method=last.method,
     )
+
+
+def _stability(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Stability | None:
+    told = [e.data for e in parts.ledger.facts(run.id, "held", attempt=winner.id)]
+    found = [Held.model_validate({"kind": "held", **data}).found for data in told if data["workload"] == workload.name]
+    return found[-1] if found else None
 
 
 def waterfall(run: Run, winner: Attempt, attempts: tuple[Attempt, ...], workload: Workload) -> tuple[Step, ...]:

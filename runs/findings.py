@@ -38,15 +38,19 @@ class Explained(Frozen):
     found: tuple[Diagnosis, ...] = Field(min_length=1)
 
 
-class Readings(Frozen):
-    """What was read of the accelerators during a long time under load; `None` = unknown. Memory in bytes.
+class Stability(Frozen):
+    """A configuration under load for long, and what was read of its accelerators meanwhile; `None` = unknown.
 
-    Memory is that of all accelerators held; growth is from the end of the first quarter, when everything that is made
-    lazily was made, to the last reading. Clocks are the slowest accelerator's, power the hungriest one's.
+    Memory, in bytes, is that of all accelerators together; its growth is from the end of the first quarter, when what
+    is made lazily was made, to the last reading, and clocks (the slowest busy accelerator's) and power (the hungriest
+    one's) are of that time, too.
     """
 
-    count: int = Field(description="readings taken")
-    memory_bytes: int | None = Field(default=None, description="at the last reading")
+    rate_rps: float = Field(description="offered, 0.9 x the knee")
+    seconds: float
+    requests: int
+    failed: int
+    memory_bytes: int | None = None
     memory_growth_bytes: int | None = None
     clock_mhz_least: float | None = None
     clock_mhz_median: float | None = None
@@ -56,13 +60,10 @@ class Readings(Frozen):
 
 
 class Held(Frozen):
-    """A configuration under load for long: how it went, and what was read meanwhile."""
+    """What came of a long time under load on a boot."""
 
     kind: Literal["held"] = "held"
     boot: int
     workload: str
-    rate_rps: float
-    seconds: float
-    requests: int
-    failed: int
-    readings: Readings
+    readings: int = Field(description="how often the accelerators were read")
+    found: Stability

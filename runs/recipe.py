@@ -13,6 +13,7 @@ from day0.runs.candidate import Candidate
 from day0.runs.documents import load
 from day0.runs.engine_facts import NodeFacts
 from day0.runs.errors import UserError
+from day0.runs.findings import Stability
 from day0.runs.patches import Patch, Table
 from day0.runs.recipe_notes import headline, notes
 from day0.runs.values import Frozen, Map
@@ -128,6 +129,7 @@ class Recipe(Frozen):
     figures: tuple[Figure, ...] = Field(min_length=1)
     gain: Gain | None = Field(default=None, description="null: nothing better than the defaults was found")
     accuracy: Accuracy | None = None
+    stability: Stability | None = Field(default=None, description="null: it was not held under load for long")
     waterfall: tuple[Step, ...] = ()
     workload: Workload
     target: Target

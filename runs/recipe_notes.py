@@ -18,6 +18,7 @@ NOTES = {
     "figures": "value, and the range in which a replay counts as the same; all throughputs are per whole node",
     "gain": "over the baseline, interleaved boots on the same arrivals: 0.1 = 10 % more; lower: one-sided 95 % bound",
     "accuracy": "shares of right answers on the same questions, at the load that is served",
+    "stability": "under load for long, in node seconds; memory in bytes over all accelerators, null = unknown",
     "waterfall": "the accepted changes in their order: key -> [before, after]",
     "workload": "the traffic that it was measured with",
     "target": "the class of node, and how long a figure was watched",

@@ -8,6 +8,7 @@ from functools import partial
 from day0.agent import confirm
 from day0.agent.evaluation.arena import Arena
 from day0.agent.policy import decide
+from day0.agent.stability import stability
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import Rung
 from day0.runs.schema import Attempt, AttemptStatus, Comparison
@@ -92,6 +93,6 @@ def _pair(arena: Arena, challenger: Attempt, base: Attempt, workload: Workload, 
 def _unstable(arena: Arena, challenger: Attempt, workload: Workload) -> str:
     """Why it did not hold under load for long; empty when it did."""
     now = arena.book.attempt(challenger.id)
-    arena.insist(challenger.id, partial(confirm.stability, challenger=now, workload=workload, inputs=arena.inputs(now)))
+    arena.insist(challenger.id, partial(stability, challenger=now, workload=workload, inputs=arena.inputs(now)))
     verdict = arena.book.attempt(challenger.id).verdict(Rung.CONFIRM)
     return "" if verdict is not None and verdict.passed else (verdict.evidence if verdict else "it failed")

@@ -20,7 +20,7 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 MAX_SPACE = 200
-FaultKind = Literal["crash", "hang", "wrong_output", "oom", "slow_start", "slow"]
+FaultKind = Literal["crash", "hang", "wrong_output", "oom", "slow_start", "slow", "leak"]
 SolvedBy = Literal["flags", "tuning", "image", "codemod", "patch"]
 
 
@@ -30,7 +30,8 @@ class Fault(Frozen):
     `crash`: at boot, at `stage`, with these log lines and exit code. `hang`: with `when.running` under load, else at
     boot. `wrong_output`: answers are wrong at this share (see docs/worlds.md), and time changes by `time`. `oom`:
     at boot, or with `when.running` under load. `slow_start`: silent but busy for `seconds` more at boot. `slow`: the
-    log lines at `stage` and nothing else tell that all takes `time` as long. `{evidence}` in a line is what was found.
+    log lines at `stage` and nothing else tell that all takes `time` as long. `leak`: memory grows while
+    requests run. `{evidence}` in a line is what was found.
     """
 
     name: str = Field(min_length=1)
@@ -43,6 +44,7 @@ class Fault(Frozen):
     only_at_load: bool = Field(default=False, description="wrong_output: answers are right while one request runs")
     time: float = Field(default=1.0, gt=0, description="wrong_output, slow: factor on all time; below 1 is faster")
     seconds: float = Field(default=0.0, ge=0)
+    gib_per_hour: float = Field(default=0.0, ge=0, description="leak: of each accelerator, while requests run")
 
 
 class Choice(Frozen):

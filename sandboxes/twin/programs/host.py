@@ -12,6 +12,7 @@ from day0.sandboxes.twin import resolve
 from day0.sandboxes.twin.site import Site
 
 GIB = 2**30
+BUSY_W, IDLE_W, BUSY_MHZ, IDLE_MHZ = 1150, 260, 2250, 140
 Steps = Generator[Step, object, None]
 
 
@@ -59,6 +60,8 @@ def amd_smi(site: Site, ctx: Context) -> Steps:
     """`list`, `static`, `metric` and `process`, with `--json`; memory in MB as the tool prints it."""
     node, what = site.world.node, ctx.argv[1] if len(ctx.argv) > 1 else ""
     total, used = int(node.memory_bytes / 1e6), int(site.machine.vram_bytes / 1e6 / node.gpus)
+    now = site.machine.kernel.now
+    busy = any(live.activity is not None and live.activity.state(now)[0] for live in site.servers.values())
     name = f"AMD Instinct {node.accelerator.upper()}"
     each = {
         "list": lambda n: {"gpu": n, "bdf": f"0000:{0x05 + 16 * n:02x}:00.0", "uuid": f"twin-{n}"},
@@ -70,7 +73,9 @@ def amd_smi(site: Site, ctx: Context) -> Steps:
                 "used_vram": {"value": used, "unit": "MB"},
                 "free_vram": {"value": total - used, "unit": "MB"},
             },
-            "usage": {"gfx_activity": {"value": 0, "unit": "%"}},
+            "usage": {"gfx_activity": {"value": 99 if busy else 0, "unit": "%"}},
+            "power": {"socket_power": {"value": BUSY_W if busy else IDLE_W, "unit": "W"}},
+            "clock": {"gfx_0": {"clk": {"value": BUSY_MHZ if busy else IDLE_MHZ, "unit": "MHz"}}},
         },
         "process": lambda n: {"gpu": n, "process_list": _holders(site)},
     }

@@ -22,6 +22,7 @@ GIB = 2.0**30
 FINAL_S = 4.0
 GRAPH_S = 30.0
 HELP_S = 6.0
+LEAK_S = 2.0
 LEAST_TOKENS = 64
 LOCKS = "lock_module_*"
 STOP_S = 3.4
@@ -174,9 +175,18 @@ class _Boot:
         site.servers[port] = live
         try:
             yield self.say(bootlog.READY)
-            yield Wait(inf)
+            yield from self._idle(live)
         finally:
             site.servers.pop(port, None)
+
+    def _idle(self, live: LiveServer) -> Steps:
+        """Until it is stopped. A leak lets memory grow while requests run."""
+        leaks = sum(f.gib_per_hour for f in self.faults if f.kind == "leak")
+        while leaks:
+            yield Wait(LEAK_S)
+            if live.activity is not None and live.activity.state(self.ctx.machine.kernel.now)[0]:
+                self._hold(int(leaks * GIB * LEAK_S / 3600.0))
+        yield Wait(inf)
 
     def _die(self, last: str, code: int) -> Steps:
         """The scheduler dies, the launcher follows."""

@@ -10,6 +10,7 @@ from day0.agent.settings import load
 from day0.runs.documents import target
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock
+from day0.runs.recipe import parse
 from day0.runs.schema import RunRequest, RunStatus
 from day0.runs.workload import MeasureRules, Slo, Workload
 from day0.sandboxes.twin.world import world
@@ -47,6 +48,9 @@ def test_a_whole_run_ends_with_a_replayed_recipe_of_a_better_candidate(tmp_path,
         assert done.status == RunStatus.DONE and done.incumbent != done.baseline
         (recipe,) = ledger.recipes(run.id)
         assert "speculative-algorithm" in recipe.text
+        held = parse(recipe.text).stability
+        assert held is not None and held.memory_growth_bytes == 0 and held.power_w_median == 1150.0
+        assert all(a.diagnoses("short") for a in ledger.attempts(run.id) if a.knees)
     finally:
         lock.release()
         ledger.close()
