@@ -46,6 +46,16 @@ def compare(first: Run, second: Run, json: Json = False) -> None:
     looking.compare(first, second, as_json=json)
 
 
+def report(
+    run: Run,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")],
+) -> None:
+    """A run as one HTML page: best, why it is faster, what holds it back, curves, attempts. Needs nothing else."""
+    from day0.agent import looking
+
+    looking.report(run, output)
+
+
 def recipe(
     run: Run,
     workload: Annotated[str | None, typer.Option(help="which workload's recipe; default: the only one")] = None,
@@ -77,5 +87,5 @@ def diagnose(logfile: Annotated[Path, typer.Argument(help="log of a server that 
 
 def add_to(app: typer.Typer) -> None:
     """Registers this module's commands."""
-    for command in (show, attempts, log, compare, recipe, replay, diagnose):
+    for command in (show, attempts, log, compare, report, recipe, replay, diagnose):
         app.command()(command)

@@ -1,4 +1,4 @@
-"""`queue`, `show`, `attempts`, `log`, `compare`, `recipe`, `diagnose`: tables for people, JSON for programs."""
+"""`queue`, `show`, `attempts`, `log`, `compare`, `report`, `recipe`, `diagnose`: for people and programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from day0.agent.sources import opened
 from day0.runs.errors import UserError
 from day0.runs.ledger import Ledger
 
-__all__ = ["attempts", "compare", "diagnose", "end", "log", "queue", "recipe", "show", "summary"]
+__all__ = ["attempts", "compare", "diagnose", "end", "log", "queue", "recipe", "report", "show", "summary"]
 
 LOG_BYTES = 1 << 20
 SIMULATED = " (simulated)"
@@ -105,7 +105,7 @@ def attempts_table(rows: list[dict[str, Any]], *, simulated: bool) -> None:
     """One line per attempt."""
     table(
         "attempts" + SIMULATED * simulated,
-        ("attempt", "status", "change", "knee 1/s", "tok/s", "gain", "why"),
+        ("attempt", "status", "change", "knee 1/s", "tok/s", "gain", "held back by", "why"),
         (
             (
                 r["attempt"].rpartition("-")[2],
@@ -114,6 +114,7 @@ def attempts_table(rows: list[dict[str, Any]], *, simulated: bool) -> None:
                 _number(r["knee_rps"]),
                 _number(r["goodput_tok_s"]),
                 "" if r["gain"] is None else f"{r['gain']:+.1%}",
+                ", ".join(d["name"] for d in r["explained"]),
                 r["reason"],
             )
             for r in rows
@@ -128,9 +129,12 @@ def _number(value: float | None) -> str:
 def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     """What a run came to: attempts, winners with their interval, replay, recipes."""
     told = summary(ledger, run_id)
+    for won in told["winners"]:
+        if won["best"] is not None:
+            say(show_.best_line(won, simulated=told["simulated"]))
     say(f"run {run_id}: {told['status']}{': ' + line(told['reason'], 400) if told['reason'] else ''}")
     label = SIMULATED * told["simulated"]
-    say(f"{told['model']} on {told['target']}{label}, policy {told['policy']}, seed {told['seed']}")
+    say(f"{line(told['model'])} on {told['target']}{label}, policy {told['policy']}, seed {told['seed']}")
     if told["policy_note"]:
         say(told["policy_note"])
     if told["attempts"]:
@@ -142,6 +146,7 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     for won in told["winners"]:
         if won["attempt"] is not None or told["finished_at"] is not None:
             say(_winner(won) + label)
+        why_table(won, simulated=told["simulated"])
     for patch in told["patches"]:
         say(f"patch {patch['patch'][7:19]}: {line(str(patch['title']), 200)}: {patch['status']}")
     share = told["orchestration"]["share"]
@@ -149,6 +154,28 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
         say(f"orchestration took {share:.2%} of {told['orchestration']['wall_s']:.0f} s")
     for file in files:
         say(f"recipe: {file}")
+
+
+def why_table(won: dict[str, Any], *, simulated: bool) -> None:
+    """Why the best of a workload is faster, change by change, and what holds it back."""
+    if won["waterfall"]:
+        table(
+            f"why {won['workload']} is faster" + SIMULATED * simulated,
+            ("step", "change", "gain", "in all", "tok/s"),
+            (
+                (
+                    w["attempt"].rpartition("-")[2],
+                    w["change_words"],
+                    "" if w["gain"] is None else f"{w['gain']:+.1%}",
+                    "" if w["total"] is None else f"{w['total']:+.1%}",
+                    _number(w["goodput_tok_s"]),
+                )
+                for w in won["waterfall"]
+            ),
+        )
+    for found in won["explained"]:
+        lift = f": {found['experiment']}" if found["experiment"] else ""
+        say(line(f"{won['workload']} is held back by: {found['name']} ({found['evidence']}){lift}", 400))
 
 
 def _winner(won: dict[str, Any]) -> str:
@@ -185,13 +212,16 @@ def log(attempt_id: str, artifact: str | None) -> None:
 
 
 def compare(first: str, second: str, *, as_json: bool) -> None:
-    """Two runs side by side."""
+    """Two runs side by side; throughput is set against each other at one interactivity (S49)."""
+    from day0.agent import report as report_
+
     with opened() as (_, ledger):
         told = [summary(ledger, run_id) for run_id in (first, second)]
         requests = [ledger.run(run_id).request.model_dump(mode="json") for run_id in (first, second)]
+        same = report_.same_interactivity(ledger, first, second)
     differs = {k: [r[k] for r in requests] for k in requests[0] if requests[0][k] != requests[1][k]}
     if as_json:
-        say_json({"runs": told, "request_differs": differs})
+        say_json({"runs": told, "request_differs": differs, "same_interactivity": same})
         return
     keys = ("status", "model", "target", "policy", "seed", "round", "spent_node_s", "reason")
     rows: list[tuple[object, ...]] = [(k, told[0][k], told[1][k]) for k in keys]
@@ -199,8 +229,20 @@ def compare(first: str, second: str, *, as_json: bool) -> None:
     for name in names:
         cells = [next((_winner(w) for w in t["winners"] if w["workload"] == name), "not measured") for t in told]
         rows.append((name, *cells))
+        if (at := same.get(name)) is not None:
+            label = f"{name} at {at['user_tok_s']:.1f} tok/s per user, per accelerator held"
+            rows.append((label, *(f"{at[key]:.4g} tok/s" for key in ("first", "second"))))
     rows += [(f"request.{k}", *(json.dumps(v) for v in values)) for k, values in differs.items()]
     table("", ("", first, second), rows)
+
+
+def report(run_id: str, output: Path) -> None:
+    """A run as one HTML page."""
+    from day0.agent import report as page
+
+    with opened() as (_, ledger):
+        page.write(ledger, run_id, output)
+    say(f"{output}: open it in a browser")
 
 
 def recipe(run_id: str, workload: str | None, output: Path | None) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from day0.agent import overhead, story
+from day0.agent.waterfalls import waterfall
 from day0.runs.facts import Rung
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, Run
+from day0.runs.workload import Workload
 
 NO_NAMES: Mapping[str, str] = {}
 LADDER = (Rung.PREPARE, Rung.BOOT, Rung.ANSWER, Rung.SCREEN, Rung.ACCURACY, Rung.MEASURE, Rung.CONFIRM, Rung.REPLAY)
@@ -63,6 +65,7 @@ def attempt_row(
         "knee_rps": None if knee is None else knee.rate_rps,
         "goodput_tok_s": None if knee is None else knee.goodput_tok_s,
         "gain": knee.rate_rps / base.rate_rps - 1 if knee and base and base.rate_rps > 0 else None,
+        "explained": [d.model_dump(mode="json") for d in attempt.diagnoses(workload)],
         "node_s": round(attempt.node_s, 1),
         "reason": attempt.reason,
     }
@@ -103,7 +106,7 @@ def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
         "leader": run.leader,
         "policy_note": stand_in.data["reason"] if stand_in else "",
         "search_ended": dict(ended.data) if ended else None,
-        "winners": [winner(ledger, run, w.name) for w in run.request.workloads],
+        "winners": [winner(ledger, run, w) for w in run.request.workloads],
         "attempts": attempt_rows(ledger, run_id),
         "patches": [
             {"patch": r.patch.digest(), "title": r.patch.title, "status": r.status} for r in ledger.patches(run_id)
@@ -115,17 +118,26 @@ def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
     }
 
 
-def winner(ledger: Ledger, run: Run, workload: str) -> dict[str, Any]:
-    """What a workload ended with."""
+def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
+    """What a workload ended with, or who leads it; `best` is that attempt."""
+    workload = of.name
     found, again = story.winner(ledger, run.id, workload), story.replayed(ledger, run.id, workload)
     compared = [c for c in ledger.comparisons(run.id) if c.challenger == found and _is_on(c.pairs, workload)]
     last = compared[-1] if compared else None
     stored = [r for r in ledger.recipes(run.id) if r.workload == workload]
     knee = ledger.attempt(found).knee(workload) if found else None
     figures = [dict(e.data) for e in ledger.facts(run.id, "figure", attempt=found)] if found else []
+    attempts, best = ledger.attempts(run.id), found or run.leader
+    leads = next((a for a in attempts if a.id == best), None)
+    told = {row["attempt"]: row["change_words"] for row in attempt_rows(ledger, run.id)}
+    held = [e.data for e in ledger.facts(run.id, "held", attempt=found)] if found else []
     return {
         "workload": workload,
         "attempt": found,
+        "best": best_of(leads, workload),
+        "waterfall": waterfall(run, leads, attempts, of, told) if leads is not None else [],
+        "explained": [d.model_dump(mode="json") for d in leads.diagnoses(workload)] if leads is not None else [],
+        "stability": next((dict(d["found"]) for d in reversed(held) if d["workload"] == workload), None),
         "goodput_tok_s": knee.goodput_tok_s if knee else None,
         "gain": last.gain if last else None,
         "gain_lower": last.lower if last else None,
@@ -136,6 +148,43 @@ def winner(ledger: Ledger, run: Run, workload: str) -> dict[str, Any]:
         "replayed": None if again is None or found is None else bool(again.data["ok"]),
         "figures": figures,
     }
+
+
+def best_of(attempt: Attempt | None, workload: str) -> dict[str, Any] | None:
+    """The figures of the attempt that leads, throughput per node and per accelerator held (S50); None: none leads."""
+    knee = attempt.knee(workload) if attempt is not None else None
+    if attempt is None or knee is None:
+        return None
+    held, seeds = attempt.candidate.gpus_held, knee.low_rps is not None
+    return {
+        "attempt": attempt.id,
+        "goodput_tok_s": knee.goodput_tok_s,
+        "held": held,
+        "goodput_tok_s_held": knee.goodput_tok_s / held if held > 1 else None,
+        "knee_rps": knee.rate_rps,
+        "low_rps": knee.low_rps if seeds else knee.passed_rps,
+        "high_rps": knee.high_rps if seeds else knee.failed_rps,
+        "interval": "90 % over arrivals" if seeds else "between what passed and what failed",
+        "short": knee.short,
+    }
+
+
+def best_line(won: Mapping[str, Any], *, simulated: bool) -> str:
+    """The best of a workload in one line: goodput, knee with its interval, gain with its own, labels."""
+    best = won["best"]
+    if best is None:
+        return f"{won['workload']}: nothing works yet"
+    labels = ", ".join(["simulated"] * simulated + ["short"] * best["short"] + ["not confirmed"] * (not won["attempt"]))
+    mark = f" [{labels}]" if labels else ""
+    each = "" if best["goodput_tok_s_held"] is None else f", {best['goodput_tok_s_held']:.4g} per accelerator held"
+    low, high = (("open" if v is None else f"{v:.3g}") for v in (best["low_rps"], best["high_rps"]))
+    who = best["attempt"].rpartition("-")[2]
+    text = f"{won['workload']}: best is {who}: {best['goodput_tok_s']:.4g} tok/s a node{each}{mark}"
+    text += f"; knee {best['knee_rps']:.3g}/s ({low} to {high}, {best['interval']})"
+    if won["gain"] is not None:
+        upper = "" if won["gain_upper"] is None else f" to {won['gain_upper']:+.1%}"
+        text += f"; {won['gain']:+.1%} over the baseline (95 % bounds {won['gain_lower']:+.1%}{upper})"
+    return text
 
 
 def _is_on(pairs: tuple[Any, ...], workload: str) -> bool:

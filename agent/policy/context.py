@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from day0.agent.policy.actions import Action
 from day0.agent.policy.axes import Offer, offers, site_of
-from day0.agent.policy.context_crafts import fallbacks, made, named
+from day0.agent.policy.context_crafts import explained, fallbacks, made, named
 from day0.agent.policy.decide import gain, threshold, worth
 from day0.agent.policy.trials import standing
 from day0.agent.policy.untrusted import cut, fence, line
@@ -122,6 +122,7 @@ def _standing(view: RunView, offered: Sequence[Offer]) -> str:
         rows.append(f"The leader is {more:+.1%} over the baseline.")
     rows.append(f"Boot-to-boot noise {view.noise:.1%}: only gains above {threshold(view.noise):.1%} count.")
     rows.append(f"The leader's knee is limited by: {', '.join(sorted(now.limits)) or 'nothing recognised'}.")
+    rows += explained(now.leader, view)
     rows.append(f"The leader runs with: {_flags(dict(now.leader.candidate.flags), dict(now.leader.candidate.env))}")
     return "\n".join(rows)
 

@@ -46,6 +46,16 @@ def fallbacks(attempt: Attempt, view: RunView) -> str:
     return text
 
 
+def explained(attempt: Attempt, view: RunView) -> list[str]:
+    """What holds an attempt back, with the experiment that would lift it; the first is what to act on."""
+    rows = []
+    for found in attempt.diagnoses(view.request.workloads[0].name):
+        flags = ", ".join(f"--{name} {value}" for name, value in found.flags.items())
+        lift = f" Would lift it: {found.experiment}{f' ({flags})' if flags else ''}." if found.experiment else ""
+        rows.append(line(f"Held back by: {found.name}: {found.evidence}.{lift}", 500))
+    return rows
+
+
 def named(key: str, value: object, view: RunView) -> object:
     """Digests of patches as the names of who made what; everything else as it is."""
     if key != "patches" or not isinstance(value, tuple):
