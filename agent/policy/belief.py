@@ -31,8 +31,9 @@ FORECAST = 0.7
 TUNING = 0.30
 """ln of what a tuned table brings: published 1944 -> 2626 tok/s on GLM-5.2 (Wafer)"""
 LEVEL, WIDTH, WHOLE_LAYOUT, SPEC, DEPTHS, TABLE, PAIR, IMAGE = 0.5, 0.25, 0.25, 0.25, 0.10, 0.12, 0.04, 0.15
-"""s.d. of ln: the run's level, a tensor-parallel width, a whole layout, speculation, its depth, tuning, a pair of
-width and setting, an image (the same configuration differs by 16 % in the median between software stacks)"""
+"""s.d. of ln: the run's level, a tensor-parallel width, a whole layout, speculation, its depth, tuning (and again by
+width, since experts are a different share of a step on each), a pair of width and setting, an image (the same
+configuration differs by 16 % in the median between software stacks)"""
 VAGUE, LEAST = 0.6, 0.03
 """s.d. of another setting's effect: this share of its prior, and at least that much"""
 
@@ -103,7 +104,13 @@ class Belief:
         known = self.priors.get(name)
         if known is not None:
             return known
-        for start, sd in (("tp=", WIDTH), ("layout ", WHOLE_LAYOUT), ("pair ", PAIR), (f"{DEPTH}=", DEPTHS)):
+        for start, sd in (
+            ("tp=", WIDTH),
+            ("layout ", WHOLE_LAYOUT),
+            ("pair ", PAIR),
+            ("tuned tp=", TABLE),
+            (f"{DEPTH}=", DEPTHS),
+        ):
             if name.startswith(start):
                 return Prior(0.0, sd)
         return {
@@ -124,6 +131,7 @@ def effects(settings: Settings, tuned: bool) -> dict[str, float]:
             out[f"pair {width} {name}"] = 1.0
     if tuned:
         out[TUNED] = 1.0
+        out[f"tuned {width}"] = 1.0
     return out
 
 
