@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import exp
 from typing import Any
 
@@ -16,21 +17,36 @@ KNEE, RATE, GOODPUT, TTFT, TPOT = "knee", "offered_rate", "output", "ttft", "tpo
 SIGMAS = 2.5
 """half width of a range in s.d. of boot-to-boot noise: about one replay in eighty falls outside by chance"""
 LEAST_HALF_WIDTH = 0.05
+SHORT_HALF_WIDTH = 0.1
+"""of a throughput within a few seconds: the same rate on the same boot came 0.4 to 4.6 % apart in windows of 8 s"""
 MOST_HALF_WIDTH = 0.3
 """a wider range would call anything the same"""
+SLOPE = 3.0
+"""near the knee a latency moves about three times as far as the knee does (log over log)"""
+
+
+@dataclass(frozen=True)
+class OwnBoot:
+    """A boot of the winner on one workload: its knee, and the points that it was bracketed by."""
+
+    knee: Knee
+    points: tuple[LoadPoint, ...] = ()
 
 
 def figures(
-    workload: Workload, knees: Sequence[Knee], points: Iterable[LoadPoint], noise: float, *, simulated: bool = False
+    workload: Workload, boots: Sequence[OwnBoot], noise: float, *, simulated: bool = False
 ) -> tuple[Figure, ...]:
-    """The knee, and what the node gave at the highest rate that passed in `measure`. Throughputs are per node.
+    """The knee, and what the node gave at the highest rate that passed on every boot. Throughputs are per node.
 
-    `knees` are those of every boot, `measure`'s first; `points` those of that boot. The confirming boots looked
-    closely at a known knee, so they set it where there are any. Its range is what their brackets enclose, widened by
-    the noise: a replay is another bracket.
+    `boots` are all of the winner's, `measure`'s first. The confirming boots looked closely at a known knee, so they
+    set it where there are any. Its range is what their brackets enclose, widened by the noise: a replay is another
+    bracket. The rate is that of the boot that passed least: `measure`'s own was chosen for being high (a winner's
+    curse), and a replay would start above its knee.
     """
-    first, narrow = knees[0], knees[1:] or knees
-    label: Any = ", ".join(["short"] * first.short + ["simulated"] * simulated)
+    knees = [boot.knee for boot in boots]
+    least = min(boots, key=lambda boot: boot.knee.passed_rps)
+    rate, narrow = least.knee.passed_rps, knees[1:] or knees
+    label: Any = ", ".join(["smoke"] * workload.smoke + ["short"] * knees[0].short + ["simulated"] * simulated)
     mean = sum(k.rate_rps for k in narrow) / len(narrow)
     half = min(MOST_HALF_WIDTH, max(LEAST_HALF_WIDTH, SIGMAS * noise))
     low = min(k.passed_rps for k in narrow) * exp(-half)
@@ -38,26 +54,27 @@ def figures(
     high = _r(max(above) * exp(half)) if len(above) == len(narrow) else None
     out = [
         Figure(name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=high, label=label),
-        Figure(name=RATE, unit="requests/s", value=first.passed_rps, label=label),
+        Figure(name=RATE, unit="requests/s", value=rate, label=label),
     ]
-    seen = at_rate(points, first.passed_rps, workload)
+    seen = at_rate(least.points, rate, workload)
     if GOODPUT in seen:
-        value = seen[GOODPUT]
+        value, wide = seen[GOODPUT], max(half, SHORT_HALF_WIDTH if knees[0].short else 0.0)
         out.append(
             Figure(
                 name=GOODPUT,
                 unit="tok/s",
                 value=_r(value),
-                low=_r(value * exp(-half)),
-                high=_r(value * exp(half)),
+                low=_r(value * exp(-wide)),
+                high=_r(value * exp(wide)),
                 label=label,
             )
         )
+    slack = exp(min(MOST_HALF_WIDTH, SLOPE * half))
     for name, limit in ((TTFT, workload.slo.ttft_ms), (TPOT, workload.slo.tpot_ms)):
         if name in seen and limit is not None:
             # a latency at the edge of its limit comes again as often above as below it: that is noise, not a broken
             # recipe; whether the SLO still holds is the knee's to say
-            high = max(limit, _r(seen[name] * exp(half)))
+            high = max(limit, _r(seen[name] * slack))
             out.append(Figure(name=name, unit="ms", value=_r(seen[name]), high=high, label=label))
     return tuple(out)
 

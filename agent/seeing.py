@@ -55,7 +55,9 @@ def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
     measured = [
         a for a in attempts if a.status in FINISHED and a.node_s > 0 and a.boots == 1 and a.verdict(Rung.MEASURE)
     ]
-    spent = [max(0.0, a.node_s - sum(p.window_s for _, _, p in a.points)) for a in measured]
+    # a screened point that the search for the knee began with stands under both rungs
+    loaded = [sum(p.window_s for _, p in {(boot, p) for boot, _, p in a.points}) for a in measured]
+    spent = [max(0.0, a.node_s - load) for a, load in zip(measured, loaded, strict=True)]
     return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from day0.agent import figures
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.replay import HOST, placeholders
 from day0.runs.errors import Infrastructure
-from day0.runs.facts import Rung
+from day0.runs.facts import Knee, Rung
+from day0.runs.ledger import Ledger
 from day0.runs.findings import Held, Stability
 from day0.runs.recipe import (
     Configuration,
@@ -29,13 +32,9 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
     """The recipe of a workload's winner, from the ledger and the model folder."""
     seen, inputs = current_view(parts, run), climb_inputs(parts, run, winner)
     candidate = winner.candidate
-    knees = [k for _, rung, k in winner.knees if k.workload == workload.name and rung in (Rung.MEASURE, Rung.CONFIRM)]
-    if not knees:
+    boots = own_boots(parts.ledger, winner, seen.attempts if winner.id == run.baseline else (winner,), workload)
+    if not boots:
         raise Infrastructure(f"{winner.id} has no knee on {workload.name}")
-    boot = next(b for b, rung, k in winner.knees if rung == Rung.MEASURE and k.workload == workload.name)
-    points = [p for b, rung, p in winner.points if b == boot and rung == Rung.MEASURE and p.workload == workload.name]
-    own = [p.challenger for p in parts.ledger.pairs(winner.id) if p.challenger.workload == workload.name]
-    own = own or [p.incumbent for a in seen.attempts for p in parts.ledger.pairs(a.id) if run.baseline == winner.id]
     launch = parts.engine.launch(candidate, inputs.engine_facts, host=HOST, port=0)
     return Recipe(
         replay=f"day0 replay recipe-{run.id}-{workload.name}.yaml",
@@ -54,9 +53,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
         patches=inputs.patches_of(candidate),
         tables=inputs.tables_of(candidate),
         launch=LaunchLine(argv=placeholders(launch.argv, candidate.model), env=dict(launch.env)),
-        figures=figures.figures(
-            workload, [knees[0], *own], points, seen.noise, simulated=run.request.target.kind == "twin"
-        ),
+        figures=figures.figures(workload, boots, seen.noise, simulated=run.request.target.kind == "twin"),
         gain=_gain(parts, run, winner),
         stability=_stability(parts, run, winner, workload),
         waterfall=waterfall(run, winner, seen.attempts, workload),
@@ -72,6 +69,27 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
             objective=run.request.objective,
         ),
     )
+
+
+def own_boots(
+    ledger: Ledger, winner: Attempt, challengers: Sequence[Attempt], workload: Workload
+) -> list[figures.OwnBoot]:
+    """The winner's boot that was measured, then those of its side in the challengers' pairs, under whom they stand."""
+
+    def bracketed(attempt: Attempt, rung: Rung, knee: Knee | None) -> list[figures.OwnBoot]:
+        """The boot of that attempt that gave this knee; None = the first of that rung."""
+        found = [(b, k) for b, r, k in attempt.knees if r == rung and k.workload == workload.name]
+        boot, own = next(((b, k) for b, k in found if knee is None or k == knee), (0, knee))
+        points = tuple(p for b, r, p in attempt.points if (b, r, p.workload) == (boot, rung, workload.name))
+        return [] if own is None else [figures.OwnBoot(own, points)]
+
+    boots = bracketed(winner, Rung.MEASURE, None)
+    for attempt in challengers:
+        for pair in ledger.pairs(attempt.id):
+            own = pair.challenger if attempt.id == winner.id else pair.incumbent
+            if own.workload == workload.name:
+                boots += bracketed(attempt, Rung.CONFIRM, own)
+    return boots
 
 
 def _gain(parts: Parts, run: Run, winner: Attempt) -> Gain | None:

@@ -204,7 +204,7 @@ def test_s12_s13_a_retry_searches_on_and_repeats_nothing(bench: Bench) -> None:
 
 
 def test_s53_a_budget_ends_the_search_and_confirm_and_replay_still_fit_in(bench: Bench) -> None:
-    budget_s = 900.0
+    budget_s = 1020.0
     run = bench.work(bench.submit(max_attempts=50, budget_hours=budget_s / 3600))
     assert run.status == RunStatus.DONE, run.reason
     told = show.summary(bench.ledger, run.id)

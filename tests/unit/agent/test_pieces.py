@@ -1,20 +1,22 @@
 """The small pure pieces of the loop."""
 
+import random
 import time
 from pathlib import Path
 
 import pytest
 from day0.agent import overhead
 from day0.agent.confirm import enough, narrow
-from day0.agent.figures import at_rate, figures
+from day0.agent.figures import OwnBoot, at_rate, figures
 from day0.agent.replay import placeholders
 from day0.agent.settings import load
-from day0.runs.errors import UserError
+from day0.runs.errors import CandidateFailed, UserError
 from day0.runs.facts import Knee, LoadPoint, Percentiles
 from day0.runs.workload import MeasureRules, Slo, Workload
 from day0.sandboxes.scripted import ScriptedNode
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools.judge import compare, pair
+from day0.tools.judge import compare, noise_floor, pair
+from day0.tools.knee import KneeSearch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,20 +42,67 @@ def point(rate: float, tok_s: float, void: str | None = None) -> LoadPoint:
 )
 def test_a_figure_lies_in_its_own_range_and_every_bracket_does(boots: list[tuple[float, float]], noise: float) -> None:
     knees = [knee(low * width**0.5, low, low * width) for low, width in boots]
-    made = {f.name: f for f in figures(WORK, knees, [point(knees[0].passed_rps, 20.0)], noise)}
+    owned = [OwnBoot(k, (point(k.passed_rps, 10 * k.passed_rps),)) for k in knees]
+    made = {f.name: f for f in figures(WORK, owned, noise)}
+    least = min(low for low, _ in boots)
+    assert made["offered_rate"].value == least, "every boot passed there"
     assert made["knee"].holds(made["knee"].value)
     for one in knees[1:] or knees:
         assert made["knee"].holds(one.passed_rps)
         assert one.failed_rps is not None
         assert made["knee"].holds(one.failed_rps)
-    assert made["output"].holds(20.0)
+    assert made["output"].holds(10 * least)
     assert made["ttft"].high == 500.0
 
 
 def test_a_knee_that_no_rate_bounded_has_no_upper_range() -> None:
-    made = {f.name: f for f in figures(WORK, [knee(2.0, 2.0, None)], [], 0.03)}
+    made = {f.name: f for f in figures(WORK, [OwnBoot(knee(2.0, 2.0, None))], 0.03)}
     assert made["knee"].high is None
     assert "output" not in made
+
+
+def replayed(dice: random.Random, noise: float, truth: float = 1.0) -> bool:
+    """Whether a recipe of the best of four candidates replays on a machine `truth` times as fast.
+
+    Each boot has a speed of its own, each point a latency of its own; latency grows with the third power of load.
+    """
+
+    def bracket(start: float, speed: float, most: int) -> OwnBoot:
+        rules = MeasureRules(
+            point_s=8.0, min_requests=8, p95_multiples=0.0, max_points=most, max_pairs=2, stability_s=0.0, short=True
+        )
+        search, points = KneeSearch(start, rules, WORK), []
+        while (asked := search.next()) is not None:
+            tpot = 60.0 * (asked[0] / speed) ** 3 * dice.lognormvariate(0, noise)
+            flat = Percentiles(mean=tpot, p50=tpot, p95=tpot, p99=tpot)
+            points.append(
+                point(asked[0], 16 * asked[0] * dice.lognormvariate(0, 0.025)).model_copy(
+                    update={"tpot_ms": flat, "meets_slo": tpot <= 60.0}
+                )
+            )
+            search.add(points[-1])
+        return OwnBoot(search.result().model_copy(update={"short": True}), tuple(points))
+
+    def boot() -> float:
+        return dice.lognormvariate(0, noise)
+
+    first = max((bracket(dice.uniform(0.85, 1.1), boot(), 3) for _ in range(4)), key=lambda b: b.knee.rate_rps)
+    boots = [first, *(bracket(first.knee.rate_rps, boot(), 2) for _ in range(2))]
+    made = figures(WORK, boots, noise_floor([[b.knee for b in boots]]))
+    rate = next(f.value for f in made if f.name == "offered_rate")
+    try:
+        again = bracket(rate, truth * boot(), 2)
+    except CandidateFailed:
+        return False
+    seen = {"knee": again.knee.rate_rps, **at_rate(again.points, rate, WORK)}
+    return all(f.holds(seen[f.name]) for f in made if f.name in seen)
+
+
+@pytest.mark.parametrize(("noise", "slower"), [(0.03, 0.7), (0.06, 0.5)])
+def test_s40_a_recipe_replays_on_its_machine_and_not_on_a_slower_one(noise: float, slower: float) -> None:
+    dice = random.Random(1)
+    assert sum(replayed(dice, noise) for _ in range(150)) >= 0.88 * 150
+    assert sum(replayed(dice, noise, slower) for _ in range(100)) <= 4
 
 
 def test_figures_at_a_rate_ignore_void_points_and_other_rates() -> None:
