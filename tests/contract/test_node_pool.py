@@ -26,7 +26,10 @@ def local(root: Path, name: str, cancel: CancelToken) -> Node:
     return LocalNode(name, root, cancel=cancel)
 
 
-@pytest.fixture(params=[(scripted, "threads"), (local, "threads"), (scripted, "stepped")], ids=str)
+@pytest.fixture(
+    params=[(scripted, "threads"), (local, "threads"), (scripted, "stepped")],
+    ids=["scripted-threads", "local-threads", "scripted-stepped"],
+)
 def pool(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodePool]:
     node, kind = request.param
     make = {n: partial(node, tmp_path, n) for n in ("one", "two")}
