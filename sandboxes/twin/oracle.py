@@ -35,7 +35,7 @@ SIMULATOR = (
     "resolve",
 )
 """Modules whose text decides what a candidate is worth."""
-QUICK_ERROR = 0.05
+QUICK_ERROR = 0.1
 _Server = tuple[ServerSpec, float]
 """A server and the factor that faults put on its time."""
 

@@ -106,7 +106,7 @@ def knee(
         elif passed:
             at += min(0.4, max(0.04, -0.5 * passed[1]))
         else:
-            at -= min(0.5, max(0.04, 0.5 * seen.worst))
+            at -= min(0.7, max(0.04, seen.worst) * (0.2 + 0.3 * count))  # each miss is trusted less
     if passed is None:
         return Rated(0.0, 0.0, count, failed[2] if failed else "")
     if failed is None:

@@ -7,7 +7,7 @@ from math import exp, prod
 
 from day0.runs import geometry as geo
 from day0.runs import yaml_text
-from day0.runs.workload import Workload
+from day0.runs.workload import Slo, Workload
 from day0.sandboxes.twin import oracle, rate, resolve, scaled
 from day0.sandboxes.twin.conditions import Check, When, holds
 from day0.sandboxes.twin.mishaps import MISHAPS, flags
@@ -43,7 +43,15 @@ LIKELY = 0.6
 """of the fluid estimate that the first candidate must reach"""
 FULL = 0.75
 """of a node's memory that weights may take"""
-SHAPE = Workload(name="shape", input_tokens=20_000, output_tokens=1000, prefixes=32, cached_share=0.6)
+SHAPE = Workload(
+    name="shape",
+    input_tokens=20_000,
+    output_tokens=1000,
+    prefixes=32,
+    cached_share=0.6,
+    slo=Slo(ttft_ms=5000.0, tpot_ms=50.0),
+)
+"""What a drawn world must serve: long prompts, limits as of the shipped workload of that shape."""
 
 
 def sample(seed: int) -> World:
