@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
+from day0.runs import trace
 from day0.runs.errors import UserError
 from day0.runs.values import Frozen
 from day0.runs.workload import Target, Workload
@@ -19,9 +20,15 @@ F = TypeVar("F", bound=Frozen)
 MAX_BYTES = 2**20
 VERSIONS = {"workload": (1,), "target": (1,), "recipe": (1,), "issue": (1,), "world": (1,)}
 """Every version of a kind that this day0 reads, oldest first; the last is the one it writes."""
+TRACED = ("input_tokens", "output_tokens", "cached_share", "prefixes", "longest_tokens", "trace_digest")
+"""Keys of a workload that are its trace's to say; the last two nobody else has."""
 
 
-def load(source: Path | str, kind: str, model: type[F], *, name: str = "document") -> F:
+Fill = Callable[[dict[str, Any], Callable[[str], int]], None]
+"""Completes a document's data before it is checked; gets the line of a key too. Raises `UserError`."""
+
+
+def load(source: Path | str, kind: str, model: type[F], *, name: str = "document", fill: Fill | None = None) -> F:
     """The document in a file (a `Path`) or in text (a `str`, called `name` in messages).
 
     Raises `UserError` that names file and line: not readable, not YAML, another kind, a version this day0 does
@@ -37,6 +44,8 @@ def load(source: Path | str, kind: str, model: type[F], *, name: str = "document
     if not isinstance(data, dict):
         raise UserError(f"{name}:1: a document is a list of `key: value` lines that begins with {_schema(kind)}")
     _check_schema(data.pop("schema", None), kind, f"{name}:{lines.get(('schema',), 1)}")
+    if fill is not None:
+        fill(data, lambda key: lines.get((key,), 1))
     try:
         return model.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
@@ -86,11 +95,12 @@ def _first(error: ValidationError, model: type[Frozen], name: str, lines: Lines)
     if problem["type"] == "missing":
         return f"{name}:{line}: `{key}` is missing"
     given = problem.get("input")
-    told = "" if isinstance(given, (dict, list)) else f", not {json.dumps(given, default=str)[:80]}"
+    told = "" if isinstance(given, (dict, list, type(None))) else f", not {json.dumps(given, default=str)[:80]}"
     return f"{name}:{line}: `{key}`: {_lower(problem['msg'])}{told}"
 
 
 def _lower(message: str) -> str:
+    message = message.removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
 
@@ -142,8 +152,24 @@ def shipped(kind: str, name: str) -> Path:
 
 
 def workload(name_or_file: str) -> Workload:
-    """A shipped workload by name, or one's own by the path of its file. Raises `UserError`."""
-    return load(_find("workload", name_or_file), "workload", Workload)
+    """A shipped workload by name, or one's own by its file's path; with what its trace says. Raises `UserError`."""
+    path = _find("workload", name_or_file)
+
+    def fill(data: dict[str, Any], line: Callable[[str], int]) -> None:
+        file = data.get("trace")
+        for key in TRACED if data.get("arrival") == "trace" else TRACED[-2:]:
+            if key in data:
+                raise UserError(f"{path}:{line(key)}: `{key}` comes from the trace itself: leave it out")
+        if data.get("arrival") == "trace" and isinstance(file, str) and file:
+            place = Path(path).parent / file
+            found, digest = trace.read(place)
+            if data.get("text") == "trace" and not found.texts:
+                raise UserError(f"{path}:{line('text')}: no request of {place} has a `text`")
+            data |= {**found.workload(), "trace": str(place.resolve()), "trace_digest": digest}
+        elif data.get("arrival") == "trace":
+            data |= {"input_tokens": 1, "output_tokens": 1}  # what is wrong with `trace` is said below
+
+    return load(path, "workload", Workload, fill=fill)
 
 
 def target(name_or_file: str) -> Target:

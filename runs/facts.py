@@ -107,6 +107,8 @@ class LoadPoint(Frozen):
     void: str | None = Field(default=None, description="why the point does not count at all")
     misses: tuple[str, ...] = Field(default=(), description="which limits were missed, in words")
     short: bool = False
+    text: str = Field(default="", description="where its prompts came from")
+    smoke: bool = Field(default=False, description="random text: the figures compare with nothing")
     warmup: bool = Field(default=False, description="the first point of a boot, discarded")
 
 

@@ -22,7 +22,9 @@ from day0.runs.yaml_text import write
 from pydantic import Field, model_validator
 
 Changed = FlagValue | tuple[str, ...] | None
-Label = Literal["", "short", "simulated", "short, simulated"]
+Label = Literal[
+    "", "short", "simulated", "short, simulated", "smoke", "smoke, short", "smoke, simulated", "smoke, short, simulated"
+]
 
 
 class EnginePin(Frozen):

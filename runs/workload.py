@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 from day0.runs.values import Frozen, Map
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 FlagValue = bool | int | float | str
 
@@ -22,18 +22,66 @@ class Slo(Frozen):
 
 
 class Workload(Frozen):
-    """Lengths, arrival, cache-hit share and SLO of the traffic (document `day0/workload/v1`)."""
+    """Lengths, arrival, cache-hit share and SLO of the traffic (document `day0/workload/v1`, `docs/workloads.md`).
+
+    A trace's lengths, shares and digest come from its file, when the document is read (`documents.workload`); then
+    `input_tokens`, `output_tokens` and `cached_share` are means.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")
     summary: str = ""
     input_tokens: int = Field(ge=1)
     output_tokens: int = Field(ge=1)
-    arrival: Literal["poisson", "single_stream"] = "poisson"
+    arrival: Literal["poisson", "closed_loop", "single_stream", "trace"] = "poisson"
+    concurrency: int | None = Field(default=None, ge=1, description="closed_loop: clients that ask again at once")
     prefixes: int = Field(default=1, ge=1, description="number of distinct shared prefixes")
     cached_share: float = Field(default=0.0, ge=0, lt=1, description="share of the input that is a shared prefix")
-    text: Literal["prose", "sums"] = "prose"
+    text: Literal["prose", "code", "sums", "trace", "random"] = "prose"
     temperature: float = Field(default=0.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    duration_s: float | None = Field(default=None, gt=0, description="shortest timed window; the target may ask more")
+    trace: str = Field(default="", description="trace: file of JSON lines, relative to the document's folder")
+    trace_digest: str = Field(default="", description="of that file, once it was read")
+    longest_tokens: int | None = Field(default=None, description="trace: tokens of its longest request, both ways")
     slo: Slo = Slo()
+
+    @field_validator("concurrency")
+    @classmethod
+    def _clients(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if info.data.get("arrival") == "closed_loop" and value is None:
+            raise ValueError("arrival `closed_loop` needs it: how many clients ask")
+        if info.data.get("arrival", "closed_loop") != "closed_loop" and value is not None:
+            raise ValueError("only arrival `closed_loop` has it")
+        return value
+
+    @field_validator("text")
+    @classmethod
+    def _source(cls, value: str, info: ValidationInfo) -> str:
+        if value == "trace" and info.data.get("arrival", "trace") != "trace":
+            raise ValueError("only arrival `trace` brings text of its own")
+        return value
+
+    @field_validator("trace")
+    @classmethod
+    def _file(cls, value: str, info: ValidationInfo) -> str:
+        if bool(value) != (info.data.get("arrival", "trace" if value else "") == "trace"):
+            raise ValueError("only arrival `trace` has it" if value else "arrival `trace` needs it: the file")
+        return value
+
+    @property
+    def clients(self) -> int | None:
+        """How many clients ask again at once; None: requests come at a rate, and there is a knee to look for."""
+        return 1 if self.arrival == "single_stream" else self.concurrency
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of its longest request, prompt and answer."""
+        return self.longest_tokens or self.input_tokens + self.output_tokens
+
+    @property
+    def smoke(self) -> bool:
+        """Random text: it shows that something runs, and its figures compare with nothing."""
+        return self.text == "random"
 
 
 class MeasureRules(Frozen):

@@ -14,11 +14,14 @@ from importlib import resources
 from typing import Any
 
 import httpx
+from day0.runs import trace
 from day0.runs.errors import CandidateFailed, Day0Error, Infrastructure
 from day0.runs.values import sha256
+from day0.runs.workload import Workload
 from day0.sandboxes.base import Clock, Node, Process, Sandbox
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools.engines.base import Counters
+from day0.tools.hopeless import Hopeless
 from day0.tools.loadplan import PointPlan, document, setup_s
 from day0.tools.rawpoint import Prime, RawPoint
 from day0.tools.sampler import Sampler
@@ -113,7 +116,7 @@ class Harness:
         self._idle(server)
         self._number += 1
         number = self._number
-        text = plan.workload.text
+        corpus_file, chars = self._corpus(plan.workload)
         sampler = Sampler(self.clock, self._counters(server), server.process)
         sampler.take()
         self._announce(
@@ -123,40 +126,43 @@ class Harness:
                 number,
                 base_url=f"http://127.0.0.1:{server.port}",
                 tokenizer=server.facts.model_path,
-                corpus=f"corpus-{text}.txt",
-                corpus_chars=self._corpus(text),
+                corpus=corpus_file,
+                corpus_chars=chars,
             ),
         )
         whole_s = setup_s(plan) + plan.lead_s + plan.window_s + plan.drain_s
-        result, cut = self._watched(number, plan, server, sampler, deadline_s or whole_s)
+        result, cut, stopped = self._watched(number, plan, server, sampler, deadline_s or whole_s)
         sampler.take()
         self._verify()
-        return self._raw(result, server, sampler, cut)
+        return self._raw(result, server, sampler, cut, stopped)
 
     def _watched(
         self, number: int, plan: PointPlan, server: Served, sampler: Sampler, deadline_s: float
-    ) -> tuple[dict[str, Any], str]:
-        """The result of a plan that runs, and why it was cut if it was. Raises as `run`."""
-        began = self.clock.now()
+    ) -> tuple[dict[str, Any], str, str]:
+        """The result of a plan that runs, and why it was cut or stopped if it was. Raises as `run`."""
+        began, hopeless = self.clock.now(), Hopeless(plan)
         every_s = min(max(SAMPLE_S, plan.window_s / SAMPLES), LONGEST_POLL_S, server.attention_s)
-        cut = ""
+        cut, stopped, told = "", "", 0.0
         while True:
             result = self._result(f"result-{number}.json")
             try:
-                server.alive(sampler.due(every_s))
+                server.alive(seen := sampler.due(every_s))
             except Day0Error as error:
                 if isinstance(error, CandidateFailed):
                     self.partial = self._cut(number, server, sampler, str(error), result)
                 raise
             if result is not None:
-                return result, cut
+                return result, cut, stopped
             waited = self.clock.now() - began
-            if not cut and waited > deadline_s:
-                cut = "the point did not end in its time"
-                self.sandbox.write(f"cancel-{number}", b"")
-            elif cut and waited > deadline_s + CUT_S:
+            if told and waited > told + CUT_S:
                 raise Infrastructure("the load generator does not answer")
-            self.clock.sleep(POLL_S if cut else pause_s(waited, every_s))
+            if not told:
+                cut = "the point did not end in its time" if waited > deadline_s else ""
+                stopped = hopeless.after(self.clock.now(), seen) if seen and not cut else ""
+                if cut or stopped:
+                    told = waited
+                    self.sandbox.write(f"cancel-{number}", b"")
+            self.clock.sleep(POLL_S if told else pause_s(waited, every_s))
 
     def ask(
         self,
@@ -215,12 +221,15 @@ class Harness:
             server.alive()
             self.clock.sleep(POLL_S)
 
-    def _corpus(self, kind: str) -> int:
-        if kind not in self._corpora:
-            text = corpus(kind)
-            self.sandbox.write(f"corpus-{kind}.txt", text.encode("ascii"))
-            self._corpora[kind] = len(text)
-        return self._corpora[kind]
+    def _corpus(self, work: Workload) -> tuple[str, int]:
+        """The file that holds the workload's text in the sandbox, and its characters."""
+        own = work.text == "trace"
+        name = f"corpus-{work.trace_digest[7:23] if own else work.text}.txt"
+        if name not in self._corpora:
+            text = "\n".join(trace.pinned(work.trace, work.trace_digest).texts) if own else corpus(work.text)
+            self.sandbox.write(name, text.encode())
+            self._corpora[name] = len(text)
+        return name, self._corpora[name]
 
     def _announce(self, number: int, plan: dict[str, object]) -> None:
         """The plan, then the file that says it is whole: writes need not be atomic."""
@@ -263,7 +272,7 @@ class Harness:
             return None
         return self._raw(result, server, sampler, why)
 
-    def _raw(self, result: dict[str, Any], server: Served, sampler: Sampler, cut: str) -> RawPoint:
+    def _raw(self, result: dict[str, Any], server: Served, sampler: Sampler, cut: str, stopped: str = "") -> RawPoint:
         from day0.tools import columns
 
         ended = result.get("ended_s")
@@ -276,6 +285,9 @@ class Harness:
             wall_s=result["wall_s"],
             chat=result.get("chat"),
             cut=cut,
+            stopped=stopped,
+            ended_s=ended,
+            primed=sampler.found(self.clock.now() - result["wall_s"]),
             cache_on=not server.facts.resolved.get("disable_radix_cache"),
             max_running=server.facts.max_running_requests,
             told=result["told"],

@@ -25,6 +25,7 @@ class Row(Frozen):
     prompt_tokens: int | None = Field(default=None, description="as the server counted; None = it does not say")
     cached_tokens: int | None = None
     hash: str = Field(default="", description="of the text that came")
+    rank: int | None = Field(default=None, description="data-parallel replica that answered, if the server says")
     ok: bool
     error: str = ""
 
@@ -33,6 +34,8 @@ class Prime(Frozen):
     """A request that put a shared prefix in place, before the window."""
 
     prefix: int
+    replica: int = Field(default=0, description="the data-parallel replica that it was sent to")
+    rank: int | None = Field(default=None, description="the one that answered; None = the server does not say")
     cached_tokens: int | None = None
     error: str = ""
 
@@ -55,7 +58,7 @@ class Sample(Frozen):
 
 @dataclass(frozen=True)
 class RawPoint:
-    """Everything that was seen of a load point; also of one that was cut short (`cut` says why)."""
+    """Everything that was seen of a load point; also of one that was cut short (`cut` says why) or that was lost."""
 
     requests: Columns
     primes: tuple[Prime, ...] = ()
@@ -65,10 +68,16 @@ class RawPoint:
     lag_p95_ms: float | None = None
     wall_s: float = 0.0
     cut: str = ""
+    stopped: str = ""
+    """why it was ended early: the limits were missed beyond rescue"""
+    ended_s: float | None = None
+    """when it ended, from the start of the window; None = before it was timed"""
     chat: bool | None = None
     """the prompts went through the model's chat template"""
     cache_on: bool = True
     """False: the candidate itself runs without a prefix cache"""
+    primed: tuple[float, ...] = ()
+    """prompt tokens that each data-parallel replica had found in its cache when the load began; empty: not told"""
     max_running: int | None = None
     """the server's admission cap over all replicas"""
     told: bytes = b""
@@ -79,7 +88,9 @@ class RawPoint:
         seen = {
             "cache_on": self.cache_on,
             "cut": self.cut,
+            "stopped": self.stopped,
             "max_running": self.max_running,
+            "primed": list(self.primed),
             "samples": [sample.model_dump(mode="json", exclude_defaults=True) for sample in self.samples],
         }
         return b'{"seen":' + canonical_json(seen).encode() + b',"told":' + (self.told or b"null") + b"}"

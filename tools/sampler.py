@@ -62,6 +62,15 @@ class Sampler:
         self.moments.append(Moment(self.clock.now(), self._jit(), seen))
         return seen
 
+    def found(self, until: float) -> tuple[float, ...]:
+        """Tokens that each replica found in its cache from the first reading to the next one after `until` (node time).
+
+        Empty = the server does not say.
+        """
+        first = self.moments[0].seen.found if self.moments else ()
+        last = next((m.seen.found for m in self.moments if m.at >= until), first)
+        return tuple(b - a for a, b in zip(first or (0.0,) * len(last), last, strict=False))
+
     def samples(self, zero: float | None) -> tuple[Sample, ...]:
         """The readings with times from the window's start (`zero`, node time; None = from the first reading)."""
         start = zero if zero is not None else (self.moments[0].at if self.moments else 0.0)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from day0.runs.facts import LoadPoint, Percentiles
 from day0.runs.workload import MeasureRules, Slo
-from day0.tools.loadplan import PointPlan, prefix_tokens
+from day0.tools.fidelity import cached_tokens, wrong_cache, wrong_lengths
+from day0.tools.loadplan import PointPlan
 from day0.tools.rawpoint import RawPoint
 from day0.tools.trend import growth
 
@@ -30,26 +31,27 @@ TTFT_GROWTH, TTFT_LIMIT_SHARE = 0.5, 0.25
 QUEUE_GROWTH = 1.0
 HARNESS_CPU = 0.9
 LAG_MS = 50.0
-LENGTH_SLACK = 0.02
-CACHE_SLACK = 0.05
 
 
 def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | None = None) -> LoadPoint:
     """What the point says against the SLO (default: the workload's own)."""
     slo = slo or plan.workload.slo
+    if lost := bool(raw.stopped and (raw.ended_s or 0.0) > 0):
+        plan = plan.ended(min(plan.window_s, raw.ended_s or 0.0))
     asked, window = raw.requests, plan.window_s
     rows = counted(plan, asked)
     good = rows & asked.ok
-    offered, completed = plan.offered if plan.rate_rps is not None else int(rows.sum()), int(good.sum())
+    whole = plan.rate_rps is not None and not lost
+    offered, completed = plan.offered if whole else int(rows.sum()), int(good.sum())
     share = completed / offered if offered else 0.0
     output = delivered(asked, window) / window
     prefilled = (asked.ttft_ms > 0) & (asked.first_s >= 0.0) & (asked.first_s < window)
-    prompt, cached = float(asked.prompt[prefilled].sum()), _cached(asked, prefilled)
+    prompt, cached = float(asked.prompt[prefilled].sum()), cached_tokens(asked, prefilled)
     tpot = percentiles(_known(asked.tpot_ms[good]))
-    ttft = percentiles(asked.ttft_ms[good])
+    ttft = percentiles(waited_ms(asked, rows) if lost else asked.ttft_ms[good])
     unsteady = unsteadiness(plan, raw, rows) if plan.rate_rps is not None else ()
-    void = void_reason(plan, raw, rows, share, slo)
-    missed = misses(slo, ttft, tpot, share)
+    void = void_reason(plan, raw, rows, 1.0 if lost else share, slo)
+    missed = (raw.stopped, *misses(slo, ttft, tpot, 1.0)) if lost else misses(slo, ttft, tpot, share)
     samples = [s for s in raw.samples if -plan.lead_s <= s.at_s <= window]
     accepted = [s.acceptance_length for s in samples if s.acceptance_length is not None]
     streamed = good[asked.owner]
@@ -77,11 +79,13 @@ def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | No
         running_max=_most(s.running for s in samples),
         queue_max=_most(s.queued for s in samples),
         kv_use_max=_most(s.kv_use for s in samples),
-        steady=not unsteady,
+        steady=not unsteady and not lost,
         meets_slo=not missed and not unsteady and void is None,
         void=void,
         misses=(*missed, *unsteady),
         short=rules.short,
+        text=plan.workload.text,
+        smoke=plan.workload.smoke,
         warmup=plan.warmup,
     )
     return point.model_copy(update={"plateau": plateau(point, raw.max_running)})
@@ -94,6 +98,14 @@ def counted(plan: PointPlan, asked: Columns) -> Marks:
     whole = ~asked.named("cut")
     ended = whole & (asked.ended_s >= 0.0)
     return ended if ended.any() else whole
+
+
+def waited_ms(asked: Columns, rows: Marks) -> Numbers:
+    """TTFT of a point that was ended early: where no token came yet, as long as the request had waited, at least."""
+    waiting = asked.ttft_ms <= 0
+    out = asked.ttft_ms.copy()
+    out[waiting] = asked.latency_ms[waiting]
+    return out[rows]
 
 
 def delivered(asked: Columns, window_s: float) -> float:
@@ -193,8 +205,8 @@ def _in_flight(sent: Numbers, ended: Numbers, window: float) -> tuple[float, flo
 def void_reason(plan: PointPlan, raw: RawPoint, rows: Marks, share: float, slo: Slo) -> str | None:
     """Why a point does not count at all; its first word names the kind."""
     asked, count = raw.requests, int(rows.sum())
-    if raw.cut:
-        return f"cut: {raw.cut}"
+    if raw.cut or (raw.stopped and not (raw.ended_s or 0.0) > 0):
+        return f"cut: {raw.cut or raw.stopped}"
     if not count:
         return "empty: no request was counted"
     if share < slo.success_share:
@@ -202,44 +214,16 @@ def void_reason(plan: PointPlan, raw: RawPoint, rows: Marks, share: float, slo: 
         bad = asked.errors[failed[0]] if len(failed) else "never sent"
         return f"failures: {count - len(failed)} of {max(plan.offered, count)} requests succeeded ({bad})"
     return (
-        _wrong_lengths(plan, asked, rows & asked.ok)
+        wrong_lengths(plan, raw, rows & asked.ok)
         or _jit(plan, raw)
-        or _wrong_cache(plan, raw, rows)
+        or wrong_cache(plan, raw, rows)
         or _slow_harness(raw, rows, slo)
     )
-
-
-def _wrong_lengths(plan: PointPlan, asked: Columns, good: Marks) -> str | None:
-    work = plan.workload
-    lengths = (("output", asked.output_tokens, work.output_tokens), ("input", asked.prompt, work.input_tokens))
-    for name, column, want in lengths:
-        if abs((got := float(column[good].mean())) - want) > max(LENGTH_SLACK * want, 2.0):
-            return f"lengths: {got:.1f} {name} tokens a request, the workload says {want}"
-    return None
 
 
 def _jit(plan: PointPlan, raw: RawPoint) -> str | None:
     lines = sum(s.jit_lines for s in raw.samples if 0.0 < s.at_s <= plan.window_s)
     return f"compile: {lines} compile lines within the timed window" if lines and not plan.warmup else None
-
-
-def _wrong_cache(plan: PointPlan, raw: RawPoint, rows: Marks) -> str | None:
-    """More hits than the workload has: the contents were not fresh. Fewer, and priming never took: a wrong set-up.
-
-    Fewer hits after a priming that was seen to work are evictions, and those are the candidate's own.
-    """
-    cached, prompt = _cached(raw.requests, rows), float(raw.requests.prompt[rows].sum())
-    if cached is None or not prompt:
-        return None
-    got, want = cached / prompt, prefix_tokens(plan.workload) / plan.workload.input_tokens
-    if got > want + CACHE_SLACK:
-        return f"cache: {got:.0%} of the input came from the cache, the workload shares {want:.0%}"
-    if got >= want - CACHE_SLACK or not raw.cache_on:
-        return None
-    again = {p.prefix: p.cached_tokens or 0 for p in raw.primes}
-    if raw.primes and all(tokens >= 0.5 * prefix_tokens(plan.workload) for tokens in again.values()):
-        return None
-    return f"cache: {got:.0%} of the input came from the cache instead of {want:.0%}, and priming did not take"
 
 
 def _slow_harness(raw: RawPoint, rows: Marks, slo: Slo) -> str | None:
@@ -266,12 +250,6 @@ def plateau(point: LoadPoint, max_running: int | None) -> str:
 def capacity_rps(point: LoadPoint, output_tokens: int) -> float:
     """Requests/s that a saturation probe delivered: its output tok/s over the tokens of a request."""
     return point.output_tok_s / output_tokens
-
-
-def _cached(asked: Columns, rows: Marks) -> float | None:
-    """Tokens of these requests that came from the cache; None = the server does not say."""
-    known = _known(asked.cached_tokens[rows])
-    return float(known.sum()) if len(known) else None
 
 
 def _known(values: Numbers) -> Numbers:

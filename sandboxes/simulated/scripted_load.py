@@ -46,16 +46,16 @@ def load_generator(ctx: Context, performance: Callable[[int], Performance | None
                 "wall_s": plan["lead_s"] + plan["window_s"] + after,
                 "cpu_share": 0.3,
                 "lag_p95_ms": 1.0,
-                "primes": [prime(plan, prefix) for prefix, _ in plan["primes"]],
+                "primes": [prime(plan, *asked) for asked in plan["primes"]],
                 "requests": rows,
             },
         )
         number += 1
 
 
-def prime(plan: dict[str, Any], prefix: int) -> dict[str, Any]:
+def prime(plan: dict[str, Any], prefix: int, place: int, replica: int = 0) -> dict[str, Any]:
     """A shared prefix was put in place and found again."""
-    return {"prefix": prefix, "cached_tokens": plan["prefix_tokens"], "error": ""}
+    return {"prefix": prefix, "replica": replica, "cached_tokens": plan["prefix_tokens"], "error": ""}
 
 
 def requests(plan: dict[str, Any], serving: Performance) -> list[dict[str, Any]]:

@@ -54,6 +54,7 @@ class Activity:
         self._ttft = _summed(first[order] - np.array(r.arrive)[order])
         self._ends = np.sort(finish[served]).tolist()
         self._moments, self._made, self._slopes = _piecewise(first[served], finish[served], r.tokens)
+        self._by_replica: list[tuple[list[float], list[float]]] | None = None
 
     def now(self, clock: float) -> float:
         """The point's own time."""
@@ -77,6 +78,21 @@ class Activity:
             ttft_s=self._ttft[begun],
             begun=float(begun),
         )
+
+
+    def found(self, clock: float) -> list[float]:
+        """Prompt tokens that each replica found in its cache up to now."""
+        now, replicas = self.now(clock), len(self.point.states)
+        if self._by_replica is None:
+            r = self.point.requests
+            first, cached, at = np.array(r.first), np.array(r.cached, dtype=np.float64), np.array(r.replica)
+            served = (np.array(r.finish) > NEVER).nonzero()[0]
+            order = served[np.argsort(first[served], kind="stable")]
+            self._by_replica = [
+                (first[mine].tolist(), _summed(cached[mine]))
+                for mine in (order[at[order] == number] for number in range(replicas))
+            ]
+        return [found[bisect_right(firsts, now)] for firsts, found in self._by_replica]
 
 
 def _summed(values: Numbers) -> list[float]:

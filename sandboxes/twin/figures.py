@@ -63,6 +63,21 @@ def alone(workload: Workload, count: int = 4) -> Load:
     )
 
 
+def asking(workload: Workload, clients: int, until: float) -> Load:
+    """Clients that ask again at once, from the lead-in on; prefixes in turn."""
+    count = 400 * clients
+    return Load(
+        prompt=workload.input_tokens,
+        tokens=workload.output_tokens,
+        prefix_tokens=round(workload.input_tokens * workload.cached_share),
+        distinct=workload.prefixes,
+        prefixes=tuple(n % workload.prefixes for n in range(count)),
+        clients=clients,
+        begin=-LEAD_S,
+        until=until,
+    )
+
+
 def figures(workload: Workload, point: Point, rate: float, window_s: float) -> Figures:
     """What an open-loop point says; requests that the engine refused make it miss everything."""
     r, slo = point.requests, workload.slo

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from day0.runs.workload import Workload
-from day0.sandboxes.twin.figures import alone, figures, offered
+from day0.sandboxes.twin.figures import alone, asking, figures, offered
 from day0.sandboxes.twin.replica import NEVER, ServerSpec
 from day0.sandboxes.twin.simulate import Noise, simulate
 
@@ -61,6 +61,15 @@ def stream(server: ServerSpec, workload: Workload, noise: Noise = QUIET) -> Rate
     return Rated(1.0 / (r.finish[last] - r.arrive[last]), (r.tokens - 1) / (r.finish[last] - r.first[last]), 1, "")
 
 
+def loop(server: ServerSpec, workload: Workload, clients: int, noise: Noise = QUIET) -> Rated:
+    """What clients that ask again at once get out of a server; nothing where a limit is missed."""
+    point = simulate(server, asking(workload, clients, MIN_WINDOW_S), noise)
+    done = sum(1 for f in point.requests.finish if 0.0 <= f < MIN_WINDOW_S)
+    rate = done / MIN_WINDOW_S
+    seen = figures(workload, point, max(rate, 1e-9), MIN_WINDOW_S)
+    return Rated(rate, seen.output_tok_s, 1, "") if seen.holds else Rated(0.0, 0.0, 1, seen.bound_by)
+
+
 def window_s(rate: float, *, quick: bool) -> float:
     """How long requests are offered at a rate."""
     enough = max(QUICK_S, QUICK_REQUESTS / rate) if quick else MIN_WINDOW_S
@@ -85,6 +94,8 @@ def knee(
     """The highest rate that holds all limits, within about 1 % (quick: a few), by at most `how.points` points."""
     if workload.arrival == "single_stream":
         return stream(server, workload, noise)
+    if workload.clients is not None:
+        return loop(server, workload, workload.clients, noise)
     passed: tuple[float, float, float] | None = None  # log rate, worst, tok/s
     failed: tuple[float, float, str] | None = None
     at, count = log(max(1e-3, how.start or estimate(server, workload) / noise.speed)), 0

@@ -65,6 +65,7 @@ class LiveServer:
     first: str = ""
     stuck: int = 0
     """requests that will never end"""
+    _found: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.spec: ServerSpec = layout.server(self.world.physics(), self.args, self.scene)
@@ -125,6 +126,7 @@ class LiveServer:
         if self.activity is not None:
             self.stuck += self.activity.state(now)[0] if now >= self.activity.frozen else 0
             self.totals.add(self.activity.totals(now))
+            self._found = dict(enumerate(self.found(now)))
             self.activity = None
 
     def alone_s(self, prompt: int, output: int, cached: int = 0) -> float:
@@ -141,9 +143,21 @@ class LiveServer:
         prefill = costs.prefill(prompt * batch, prompt * batch * prompt / 2)
         return (prefill + max(0, output - 1) / self.spec.accept * costs.step(batch)) * self.slow
 
-    def served(self, prompt: int, output: int, seconds: float) -> None:
-        """Counts a single request."""
-        self.totals.add(Totals(float(output), float(prompt), 0.0, 1.0, seconds, 1.0))
+    def served(self, prompt: int, output: int, seconds: float, cached: int = 0, rank: int = 0) -> None:
+        """Counts a single request of one data-parallel rank."""
+        self.totals.add(Totals(float(output), float(prompt), float(cached), 1.0, seconds, 1.0))
+        self._found[rank] = self._found.get(rank, 0.0) + cached
+
+    @property
+    def ranks(self) -> int:
+        """Data-parallel ranks: replicas, each with its groups of attention."""
+        return max(1, self.spec.replicas) * max(1, int(self.args.get("attn_dp_size") or 1))
+
+    def found(self, now: float) -> tuple[float, ...]:
+        """Prompt tokens that each rank found in its cache so far; groups of a replica share what it found alike."""
+        groups = self.ranks // max(1, self.spec.replicas)
+        live = [0.0] * self.spec.replicas if self.activity is None else self.activity.found(now)
+        return tuple(self._found.get(rank, 0.0) + live[rank // groups] / groups for rank in range(self.ranks))
 
 
 def first_with(point: Point, running: int) -> float:

@@ -49,6 +49,8 @@ class Counters:
     acceptance_length: float | None = None
     ttft_sum_s: float | None = None
     ttft_count: float | None = None
+    found: tuple[float, ...] = ()
+    """prompt tokens that each data-parallel replica found in its cache; empty: it is not told apart"""
 
 
 class Engine(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx
@@ -158,6 +158,7 @@ class Sglang:
             model_path=str(info.get("model_path", "")),
             resolved=resolved,
             max_running_requests=sum(int(c) for c in caps) if caps else None,
+            replicas=max(1, len(states)),
             kv_tokens=_kv_tokens(info, states),
             differs=differs,
             fallback_lines=fallback_lines,
@@ -202,11 +203,22 @@ class Sglang:
             acceptance_length=prometheus.mean_positive(found, "sglang:spec_accept_length"),
             ttft_sum_s=total("time_to_first_token_seconds_sum"),
             ttft_count=total("time_to_first_token_seconds_count"),
+            found=_found(found.get("sglang:realtime_tokens_total", ())),
         )
 
     def flush(self, http: httpx.Client) -> None:
         """See the port. SGLang answers 400 while requests run: raised as `httpx.HTTPStatusError`."""
         http.post("/flush_cache", params={"timeout": "10"}, timeout=30.0).raise_for_status()
+
+
+def _found(samples: Iterable[prometheus.Sample]) -> tuple[float, ...]:
+    """Prompt tokens found in the cache by data-parallel rank, as the schedulers count them (since 0.5.9)."""
+    out: dict[int, float] = {}
+    for sample in samples:
+        rank = sample.label("dp_rank")
+        if rank is not None and rank.isdecimal() and sample.label("mode") == "prefill_cache":
+            out[int(rank)] = out.get(int(rank), 0.0) + sample.value
+    return tuple(out.get(rank, 0.0) for rank in range(max(out, default=-1) + 1))
 
 
 def _field(name: str) -> str:

@@ -53,8 +53,8 @@ def knees(bases: Sequence[Point], workload: Workload, forecaster: Forecaster) ->
 
 
 def _ladder(base: Point, workload: Workload) -> list[Point]:
-    if workload.arrival == "single_stream":
-        return [point_under(workload, base, 1.0)]
+    if workload.clients is not None:
+        return [point_under(workload, base, float(workload.clients))]
     cap = min(running_cap(point_under(workload, base, 1.0))[0], float(GRAPH_REQUESTS * base.attention_groups))
     top = max(cap * base.replicas, 1.0)
     loads = sorted({max(1.0, top ** (i / (STEPS - 1))) for i in range(STEPS)})

@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import itertools
 import json
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -97,11 +99,25 @@ def load() -> Any:
 
 
 def make_input(
-    module: Any, *, url: str, prompt: str, prompt_tokens: int, output_tokens: int, temperature: float
+    module: Any,
+    *,
+    url: str,
+    prompt: str,
+    prompt_tokens: int,
+    output_tokens: int,
+    temperature: float,
+    top_p: float = 1.0,
+    rank: int | None = None,
 ) -> Any:
-    """A request of exact output length; special tokens are kept as text, so that no token passes unseen."""
+    """A request of exact output length; special tokens are kept as text, so that no token passes unseen.
+
+    With `rank` it goes to that data-parallel replica, whatever the server's own balancing would do: by the name that
+    SGLang 0.5.23 has for it, and by the one that earlier releases have.
+    """
+    to = {} if rank is None else {"routed_dp_rank": rank, "data_parallel_rank": rank}
     sampling = {
         "temperature": temperature,
+        **({} if top_p == 1.0 else {"top_p": top_p}),
         "max_new_tokens": output_tokens,
         "ignore_eos": True,
         "skip_special_tokens": False,
@@ -114,5 +130,42 @@ def make_input(
         model="",
         lora_name=None,
         image_data=None,
-        extra_request_body={"sampling_params": sampling},
+        extra_request_body={"sampling_params": sampling, **to},
     )
+
+
+class Asks:
+    """The requests of one plan, built of its cutter's text (`prompts.py`)."""
+
+    def __init__(self, module: Any, cutter: Any, plan: dict[str, Any]) -> None:
+        self.module, self.cutter, self.plan = module, cutter, plan
+        self.heads = [cutter.head(place, plan["prefix_tokens"]) for place in plan["prefixes"]]
+
+    def build(self, prefix: int, place: int, rank: int | None = None) -> Any:
+        """The request of a prefix and a place in the corpus."""
+        plan = self.plan
+        text, tokens = self.cutter.exact(self.heads[prefix], place, plan["input_tokens"])
+        return self._input(text, tokens, plan["output_tokens"], rank)
+
+    def offered(self) -> Iterator[tuple[float, Any]]:
+        """All requests with their send times, built as they are asked for; a trace's clients begin it again."""
+        plan = self.plan
+        for at, prefix, place in plan["requests"]:
+            yield at, self.build(prefix, place)
+        calls = plan.get("calls", ())
+        for at, tokens, output, places in itertools.cycle(calls) if plan["concurrency"] else calls:
+            text, got = self.cutter.joined(places, plan["block_tokens"], tokens)
+            yield at, self._input(text, got, output)
+
+    def _input(self, text: str, tokens: int, output_tokens: int, rank: int | None = None) -> Any:
+        plan = self.plan
+        return make_input(
+            self.module,
+            url=plan["base_url"],
+            prompt=text,
+            prompt_tokens=tokens,
+            output_tokens=output_tokens,
+            temperature=plan["temperature"],
+            top_p=plan.get("top_p", 1.0),
+            rank=rank,
+        )

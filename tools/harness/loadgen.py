@@ -5,16 +5,19 @@ files: `go-N` holds the sha256 of `plan-N.json` (written before it), answers wit
 place); `cancel-N` ends a plan early, `stop` ends the program. Progress goes to stdout, a line a second.
 
 Plan keys: base_url, tokenizer (model folder), corpus (file), chat, input_tokens, output_tokens, prefix_tokens,
-temperature, prefixes [place], primes [[prefix, place]], requests [[send time, prefix, place]] (open loop, seconds
+temperature, top_p (1 where it is missing), prefixes [place], primes [[prefix, place]] or [[prefix, place, replica]],
+requests [[send time, prefix, place]] (open loop, seconds
 from the start of the timed window, lead-in negative) or with concurrency (closed loop, times unused), window_s,
-lead_s, drain_s, request_deadline_s.
+lead_s, drain_s, request_deadline_s. Of a trace: calls [[send time, input tokens, output tokens, [place of each block]]]
+with block_tokens, instead of requests.
 
 Result keys: number, early (told to end), ended_s (the end, from the window's start), wall_s, cpu_share, lag_p95_ms,
-lag_max_ms, chat, primes [{prefix, cached_tokens, error}], requests: a list of rows (`Point.row`), or one object of
-columns with `count` values each, a single value standing for all: planned_us, sent_us, ttft_us, latency_us (whole
-microseconds), output_tokens, asked_tokens, prompt_tokens, cached_tokens, in_window (tokens that came within the
-window), errors {number of the request: text}, hash, itl_runs (how many lengths of gaps each request has), itl_us and
-itl_times (each length and how often it came, request after request, in no order within one).
+lag_max_ms, chat, primes [{prefix, replica (asked), rank (that answered, if it says), cached_tokens, error}],
+requests: a list of rows (`Point.row`), or one object of columns with `count` values each, a single value standing for
+all: planned_us, sent_us, ttft_us, latency_us (whole microseconds), output_tokens, asked_tokens, prompt_tokens,
+cached_tokens, in_window (tokens that came within the window), errors {number of the request: text}, hash, itl_runs (how
+many lengths of gaps each request has), itl_us and itl_times (each length and how often it came, request after request,
+in no order within one).
 """
 
 from __future__ import annotations
@@ -59,26 +62,15 @@ class Point:
 
     def __init__(self, module: Any, cutter: Any, plan: dict[str, Any]) -> None:
         self.module, self.cutter, self.plan = module, cutter, plan
-        self.heads = [cutter.head(place, plan["prefix_tokens"]) for place in plan["prefixes"]]
+        self.asks = client.Asks(module, cutter, plan)
         self.rows: list[dict[str, Any]] = []
         self.ready: list[tuple[float, Any]] = []
+        self.rest: Iterator[tuple[float, Any]] = iter(())
         self.lags: list[float] = []
         self.primes: list[dict[str, Any]] = []
         self.zero = 0.0
+        self.over = False
         self.sent = self.done = 0
-
-    def build(self, prefix: int, place: int) -> Any:
-        """The client's request of a prefix and a place in the corpus."""
-        plan = self.plan
-        text, tokens = self.cutter.exact(self.heads[prefix], place, plan["input_tokens"])
-        return client.make_input(
-            self.module,
-            url=plan["base_url"],
-            prompt=text,
-            prompt_tokens=tokens,
-            output_tokens=plan["output_tokens"],
-            temperature=plan["temperature"],
-        )
 
     async def send(self, item: Any, at: float | None, deadline_s: float) -> dict[str, Any]:
         """One request: what the client saw of it, also when it was cut off."""
@@ -120,6 +112,7 @@ class Point:
             "prompt_tokens": meta.get("prompt_tokens", getattr(item, "prompt_len", None)),
             "asked_tokens": item.prompt_len,
             "cached_tokens": meta.get("cached_tokens"),
+            "rank": meta.get("dp_rank"),
             "hash": hashlib.sha256(text.encode()).hexdigest()[:16],
             "ok": ok,
             "error": error if error or ok else "no token came",
@@ -128,16 +121,21 @@ class Point:
         return row
 
     async def prime(self) -> None:
-        """The shared prefixes, one request at a time, before anything is timed; with their cached tokens."""
-        plan = self.plan
-        for prefix, place in plan["primes"]:
-            item = self.build(prefix, place)
-            item.output_len = 1
-            item.extra_request_body["sampling_params"]["max_new_tokens"] = 1
-            row = await self.send(item, None, plan["request_deadline_s"])
-            if row["error"] == "cut":
-                return
-            self.primes.append({"prefix": prefix, "cached_tokens": row["cached_tokens"], "error": row["error"]})
+        """The shared prefixes before anything is timed, one request at a time on each replica; with what they found."""
+        primes = self.plan["primes"]
+        size = 1 + max((rank for _, _, *ranks in primes for rank in ranks), default=0)
+        for begin in range(0, len(primes), size):
+            await asyncio.gather(*(self.put(*prime) for prime in primes[begin : begin + size]))
+
+    async def put(self, prefix: int, place: int, rank: int | None = None) -> None:
+        """One prefix on one replica."""
+        item = self.asks.build(prefix, place, rank)
+        item.output_len = 1
+        item.extra_request_body["sampling_params"]["max_new_tokens"] = 1
+        row = await self.send(item, None, self.plan["request_deadline_s"])
+        if row["error"] != "cut":
+            said = {"cached_tokens": row["cached_tokens"], "rank": row["rank"], "error": row["error"]}
+            self.primes.append({"prefix": prefix, "replica": rank or 0, **said})
 
     async def open_loop(self) -> None:
         """Sends at the planned times, whatever the server does; then waits `drain_s` at most."""
@@ -156,13 +154,13 @@ class Point:
     async def closed_loop(self) -> None:
         """`concurrency` clients that ask again at once until the window ends; what still runs is cut."""
         plan = self.plan
-        later = (self.build(prefix, place) for _, prefix, place in plan["requests"][len(self.ready) :])
-        items = itertools.chain((item for _, item in self.ready), later)
+        items = (item for _, item in itertools.chain(self.ready, self.rest))
         self.zero = time.perf_counter() + plan["lead_s"] + 0.05
         tasks = [asyncio.create_task(self.stream(items)) for _ in range(plan["concurrency"])]
         try:
             await asyncio.sleep(self.zero + plan["window_s"] - time.perf_counter())
         finally:
+            self.over = True  # a request that ends just now swallows its cancellation: wait_for of Python 3.11
             await end(tasks)
 
     async def stream(self, items: Iterator[Any]) -> None:
@@ -170,7 +168,7 @@ class Point:
         for item in items:
             self.sent += 1
             row = await self.send(item, None, self.plan["request_deadline_s"])
-            if row["error"] == "cut":
+            if row["error"] == "cut" or self.over:
                 return
             if not row["ok"]:
                 await asyncio.sleep(0.2)
@@ -196,8 +194,9 @@ class Point:
     async def prepare(self) -> None:
         """Builds the prompts before anything is timed: all of an open loop, the first rounds of a closed one."""
         count = CLOSED_ROUNDS * self.plan["concurrency"] if self.plan["concurrency"] else None
-        for at, prefix, place in self.plan["requests"][:count]:
-            self.ready.append((at, self.build(prefix, place)))
+        self.rest = self.asks.offered()
+        for request in itertools.islice(self.rest, count):
+            self.ready.append(request)
             await asyncio.sleep(0)  # thousands of long prompts take minutes: a plan may be ended meanwhile
         await self.prime()
 
@@ -300,7 +299,7 @@ def main() -> int:
         try:
             key = (plan["tokenizer"], plan["corpus"], plan["chat"])
             if key not in cutters:
-                text = Path(plan["corpus"]).read_text("ascii")
+                text = Path(plan["corpus"]).read_text("utf-8")
                 cutters[key] = prompts.Cutter(prompts.load_tokenizer(plan["tokenizer"]), text, plan["chat"])
             result = asyncio.run(Point(module, cutters[key], plan).run())
         except Exception as error:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 TRIES = 24
+BLOCKS = 50_000
 
 
 def load_tokenizer(folder: str) -> Any:
@@ -27,6 +29,7 @@ class Cutter:
         template = bool(getattr(tokenizer, "chat_template", None))
         self.chat = chat and template and importlib.util.find_spec("jinja2") is not None
         sample = corpus[:4000]
+        self._blocks: dict[tuple[int, int], str] = {}
         self.ratio = len(sample) / max(1, self.count(sample))
 
     def count(self, text: str) -> int:
@@ -62,12 +65,38 @@ class Cutter:
         One token a character is exact at once; else the cut moves by what is missing until it fits (merges at the
         cut may make the last token unreachable: then the nearest count found).
         """
-        wrap = (lambda text: text) if plain else self.render
         chars = max(1, int((tokens - self.count(prefix)) * self.ratio))
+        return self._fit(lambda chars: prefix + self.span(start, chars), chars, tokens, plain=plain)
+
+    def joined(self, places: list[int], block: int, tokens: int) -> tuple[str, int]:
+        """The prompt of `block` tokens from each place, one after the other, cut to `tokens` tokens; as `exact`.
+
+        Prompts whose lists of places begin alike begin alike. Text of the last place goes on where blocks fall short.
+        """
+        parts = [self._block(place, block) for place in places]
+        text = "".join(parts)
+        after = places[-1] + len(parts[-1])
+        guess = max(1, int(len(text) * min(1.0, tokens / max(1, block * len(places)))))
+        return self._fit(
+            lambda chars: text[:chars] + (self.span(after, chars - len(text)) if chars > len(text) else ""),
+            guess if tokens <= block * len(places) else int(tokens * self.ratio),
+            tokens,
+        )
+
+    def _block(self, place: int, tokens: int) -> str:
+        key = (place, tokens)
+        if key not in self._blocks:
+            if len(self._blocks) >= BLOCKS:
+                self._blocks.clear()
+            self._blocks[key] = self.head(place, tokens)
+        return self._blocks[key]
+
+    def _fit(self, text_of: Callable[[int], str], chars: int, tokens: int, *, plain: bool = False) -> tuple[str, int]:
+        wrap = (lambda text: text) if plain else self.render
         low, high = 0, 0
         best: tuple[int, str, int] | None = None
         for _ in range(TRIES):
-            text = wrap(prefix + self.span(start, chars))
+            text = wrap(text_of(chars))
             got = self.count(text)
             if best is None or abs(got - tokens) < best[0]:
                 best = (abs(got - tokens), text, got)

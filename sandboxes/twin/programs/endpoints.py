@@ -105,7 +105,7 @@ def _asked(path: str, body: dict[str, Any]) -> tuple[str, int]:
 def server_info(live: LiveServer) -> dict[str, Any]:
     """Resolved arguments, version, and one internal state per data-parallel rank."""
     args = dict(live.args)
-    ranks = max(1, live.spec.replicas) * max(1, int(args.get("attn_dp_size") or 1))
+    ranks = live.ranks
     per_rank = live.spec.cap * live.spec.replicas // ranks
     state = {
         "effective_max_running_requests_per_dp": per_rank,
@@ -137,7 +137,11 @@ def metrics(live: LiveServer, now: float) -> str:
         round(total.generated, 1),
         float(live.args["max_total_num_tokens"]),
     )
-    return _metrics_form(str(live.args["model_path"])) % values
+    text = _metrics_form(str(live.args["model_path"])) % values
+    if live.ranks == 1:
+        return text
+    named = 'sglang:realtime_tokens_total{dp_rank="%d",mode="prefill_cache"} %s\n'
+    return text + "".join(named % of for of in enumerate(live.found(now)))
 
 
 @cache

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,7 @@ class _Run:
     ctx: Context
     number: int
     plan: dict[str, Any]
+    primed: bool = True
 
     def play(self) -> Steps:
         """Primes, loads, waits to the end of the plan or of the server, writes the result."""
@@ -102,7 +103,7 @@ class _Run:
             yield from self._unanswered(primes, zero, live)
             return
         content = content_of(plan)
-        point, dies = live.begin(load_of(plan), content, zero, began)
+        point, dies = live.begin(replace(load_of(plan), primed=self.primed), content, zero, began)
         if dies < inf:
             kernel.after(dies - began, lambda: _die(live, dies))
         end = zero + self._end(point)
@@ -118,26 +119,33 @@ class _Run:
         self._result(primes, text, zero, early=early, began=began)
 
     def _prime(self, live: LiveServer | None) -> Steps:
-        """Shared prefixes one request at a time, in turn over the replicas; what each found in the cache."""
+        """Shared prefixes one request at a time on each replica, in turn where none is named; what each found there."""
         plan, out = self.plan, []
         shared, prompt = plan["prefix_tokens"], plan["input_tokens"]
         have: dict[tuple[int, int], None] = {}
-        for turn, (prefix, _) in enumerate(plan["primes"]):
+        reached = set()
+        for turn, (prefix, _, *rank) in enumerate(plan["primes"]):
             if self._cancelled():
                 break
             if live is None or live.stuck or live.process.code is not None:
                 out.append({"prefix": prefix, "cached_tokens": None, "error": "ClientConnectorError"})
                 continue
-            at = (turn % live.spec.replicas, prefix)
+            balanced = turn % live.spec.replicas if live.spec.routing == "round_robin" else 0
+            replica = rank[0] if rank else balanced
+            at = (replica, prefix)
+            reached.add((replica * live.spec.replicas // live.ranks if rank else replica, prefix))
             found = shared if at in have and live.spec.reuse else 0
             have.pop(at, None)
             have[at] = None
             while len(have) * shared > live.spec.kv_tokens * live.spec.replicas:
                 have.pop(next(iter(have)))
             seconds = live.alone_s(prompt, 1, found)
-            yield Wait(seconds, cpu=0.1)
-            live.served(prompt, 1, seconds)
-            out.append({"prefix": prefix, "cached_tokens": found, "error": ""})
+            if not rank or not rank[0]:  # the other replicas are asked at the same time
+                yield Wait(seconds, cpu=0.1)
+            live.served(prompt, 1, seconds, found, replica)
+            said = {"replica": rank[0], "rank": rank[0]} if rank else {}
+            out.append({"prefix": prefix, "cached_tokens": found, "error": "", **said})
+        self.primed = live is None or len(reached) >= live.spec.replicas * len(plan["prefixes"]) * bool(shared)
         return out
 
     def _end(self, point: Point) -> float:

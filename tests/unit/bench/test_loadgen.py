@@ -50,7 +50,10 @@ def point(loadgen, answers, plan=PLAN):
 
     module = SimpleNamespace(async_request_sglang_generate=send, RequestFuncInput=made)
     cutter = SimpleNamespace(
-        head=lambda place, tokens: "head", exact=lambda head, place, tokens: (head, tokens), chat=True
+        head=lambda place, tokens: "head",
+        exact=lambda head, place, tokens: (head, tokens),
+        chat=True,
+        joined=lambda places, block, tokens: ("text", tokens),
     )
     return loadgen.Point(module, cutter, plan), asked
 
