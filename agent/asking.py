@@ -56,12 +56,14 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         raise UserError("two workloads have the same name: each needs its own, recipes are named after them")
     for workload in workloads:
         check_slo(workload)
+        if workload.trace and target.kind == "twin":
+            raise UserError(f"workload `{workload.name}` is a trace, and the simulated node plays equal lengths only")
     if target.kind == "twin":
         found = finding.simulated(asked.model, target, workloads[0], settings, asked.world)
     else:
         found = finding.local(asked.model, target, settings)
     for workload in workloads:
-        asked_for = workload.input_tokens + workload.output_tokens
+        asked_for = workload.context_tokens
         if asked_for > found.facts.context:
             raise UserError(
                 f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {found.facts.context}"

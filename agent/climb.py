@@ -149,6 +149,8 @@ def screen(booted: Booted, inputs: ClimbInputs) -> Judged:
         known = inputs.incumbent.get(workload.name)
         if known is None:
             return Verdict(rung=Rung.SCREEN, passed=True, detail=f"the incumbent has no knee on {workload.name}")
+        if workload.arrival == "closed_loop":
+            return Verdict(rung=Rung.SCREEN, passed=True, detail=f"{workload.name} is one point: nothing to screen")
         yield from booted.warm(workload, Rung.SCREEN, inputs.seed)
         point = yield from booted.point(workload, Rung.SCREEN, judge.screen_rate(known.rate_rps), inputs.seed, "screen")
         booted.screened[workload.name] = point
@@ -192,7 +194,7 @@ def screened(
     A boot after an interruption has none: then it is taken again, by the same seeds. None: another rate comes first.
     """
     known = inputs.incumbent.get(workload.name)
-    if known is None or start != judge.screen_rate(known.rate_rps) or workload.arrival == "single_stream":
+    if known is None or start != judge.screen_rate(known.rate_rps) or workload.clients is not None:
         return None
     if workload.name not in booted.screened:
         booted.screened[workload.name] = yield from booted.point(workload, Rung.SCREEN, start, inputs.seed, "screen")

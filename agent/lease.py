@@ -10,6 +10,7 @@ from typing import Literal
 from day0.agent.ceiling import checked
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.preparing import dressing, unharmed
+from day0.runs import trace
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import (
@@ -37,7 +38,7 @@ from day0.tools.knee import KneeSearch
 from day0.tools.loadplan import PointPlan, closed_loop, open_loop
 from day0.tools.serve import Server, serve
 from day0.tools.served import Served
-from day0.tools.summary import summarise
+from day0.tools.summary import capacity_rps, summarise
 from day0.tools.untouched import Stamp, stamps
 
 LOG_BYTES = 64 << 20
@@ -171,9 +172,11 @@ class Booted:
             plan = closed_loop(
                 workload,
                 rules,
-                concurrency=1 if workload.arrival == "single_stream" else PROBE_CONCURRENCY,
+                concurrency=workload.clients or PROBE_CONCURRENCY,
                 content_seed=content_seed(seed, self.lease, workload, Rung.BOOT, "warm"),
                 window_s=rules.point_s * (WARM_SHARE if known else 1.0),
+                replicas=self.server.facts.replicas,
+                trace=trace.of(workload),
             )
             self.warmed[workload.name] = yield from self.measure(plan, rung, f"{rung}-{workload.name}-warm")
         return self.warmed[workload.name]
@@ -197,6 +200,8 @@ class Booted:
             seed=seed,
             content_seed=content_seed(seed, self.lease, workload, rung, name),
             p95_e2e_s=p95_e2e_s,
+            replicas=self.server.facts.replicas,
+            trace=trace.of(workload),
         )
         return (yield from self.measure(plan, rung, f"{rung}-{workload.name}-{name}"))
 
@@ -213,10 +218,10 @@ class Booted:
         """Brackets the knee on this boot. Raises `CandidateFailed` (`below_slo`) when no rate passed.
 
         `first` is a point at `start` that this boot was already measured at: the search counts it as its own first.
-        A single stream has no knee: its one point stands for it, requests after one another.
+        A single stream and a closed loop have no knee: one point with their number of clients stands for it.
         """
-        if workload.arrival == "single_stream":
-            return (yield from self._alone(workload, rung, rules, seed))
+        if workload.clients is not None:
+            return (yield from self._fixed(workload, rung, rules, seed, workload.clients))
         search, points, p95_s = KneeSearch(start, rules, workload), [], 0.0
         while (asked := search.next()) is not None:
             rate, number = asked
@@ -244,19 +249,27 @@ class Booted:
             found = explain(points, self.server.facts, workload)
             yield Explained(boot=self.lease.boot, workload=workload.name, found=found)
 
-    def _alone(
-        self, workload: Workload, rung: Rung, rules: MeasureRules, seed: int
+    def _fixed(
+        self, workload: Workload, rung: Rung, rules: MeasureRules, seed: int, clients: int
     ) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
-        contents = content_seed(seed, self.lease, workload, rung, "alone")
+        probe, window = self.warmed.get(workload.name), max(2 * rules.point_s, workload.duration_s or 0.0)
+        if clients > 1 and probe is not None and (rate := capacity_rps(probe, workload.output_tokens)) > 0:
+            window = max(window, rules.min_requests / rate)
         plan = closed_loop(
-            workload, rules, concurrency=1, content_seed=contents, window_s=2 * rules.point_s, warmup=False
+            workload,
+            rules,
+            concurrency=clients,
+            content_seed=content_seed(seed, self.lease, workload, rung, "alone"),
+            window_s=window,
+            warmup=False,
+            replicas=self.server.facts.replicas,
         )
         point = yield from self.measure(plan, rung, f"{rung}-{workload.name}-alone")
         yield from self._explained(workload, rung, [point])
         self.unharmed()
         if not point.meets_slo:
             why = point.void or "; ".join(point.misses)
-            raise CandidateFailed(FailureClass.BELOW_SLO, f"a single stream: {why}")
+            raise CandidateFailed(FailureClass.BELOW_SLO, f"{_load(plan)}: {why}")
         rate = point.output_tok_s / workload.output_tokens
         knee = Knee(
             workload=workload.name,
@@ -264,7 +277,8 @@ class Booted:
             goodput_tok_s=point.output_tok_s,
             passed_rps=rate,
             failed_rps=None,
-            bound_by="one request at a time",
+            bound_by="one request at a time" if clients == 1 else f"{clients} clients that ask again at once",
+            tpot_ms=point.tpot_ms.p50 if clients == 1 and point.tpot_ms else None,
             short=rules.short,
         )
         yield KneeFound(boot=self.lease.boot, rung=rung, knee=knee)
@@ -278,4 +292,6 @@ def content_seed(seed: int, lease: Lease, workload: Workload, rung: Rung, what: 
 
 
 def _load(plan: PointPlan) -> str:
-    return f"{plan.rate_rps:.3g} requests/s" if plan.rate_rps is not None else f"{plan.concurrency} clients"
+    if plan.rate_rps is not None:
+        return f"{plan.rate_rps:.3g} requests/s"
+    return "a single stream" if plan.concurrency == 1 else f"{plan.concurrency} clients"
