@@ -79,7 +79,6 @@ class Activity:
             begun=float(begun),
         )
 
-
     def found(self, clock: float) -> list[float]:
         """Prompt tokens that each replica found in its cache up to now."""
         now, replicas = self.now(clock), len(self.point.states)
