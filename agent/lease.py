@@ -9,7 +9,7 @@ from typing import Literal
 
 from day0.agent.ceiling import checked
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
-from day0.agent.preparing import dressing, unharmed
+from day0.agent.preparing import dressing, unharmed, untampered
 from day0.runs import trace
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
@@ -39,7 +39,7 @@ from day0.tools.loadplan import PointPlan, closed_loop, open_loop
 from day0.tools.serve import Server, serve
 from day0.tools.served import Served
 from day0.tools.summary import capacity_rps, summarise
-from day0.tools.untouched import Stamp, stamps
+from day0.tools.untouched import Stamp
 
 LOG_BYTES = 64 << 20
 PROBE_CONCURRENCY = 16
@@ -99,7 +99,7 @@ class Lease:
         )
         candidate = inputs.launched(self.candidate)
         prepare = dressing(inputs, self.candidate)
-        self.files = stamps(inputs.environments.harness)
+        self.files = untampered(inputs)
         try:
             with (
                 generator as harness,  # it imports its client while the server boots

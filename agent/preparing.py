@@ -11,6 +11,7 @@ from day0.runs.facts import FailureClass
 from day0.sandboxes.base import Node, Sandbox
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import untouched
+from day0.tools.environments import MARKER, altered
 from day0.tools.serve import Prepare
 from day0.tools.untouched import Stamp
 
@@ -31,6 +32,21 @@ def verify(inputs: ClimbInputs, candidate: Candidate) -> None:
             )
     if (candidate.patches or candidate.tables) and not at.patchable:
         raise CandidateFailed(FailureClass.BAD_PATCH, "this engine environment can't carry patches or tables")
+
+
+def untampered(inputs: ClimbInputs) -> Mapping[str, Stamp]:
+    """The load generator's files before a boot. Raises `Infrastructure` when one is not what was installed.
+
+    Contents are read only where something was written since the installation: an earlier boot may have done it.
+    """
+    folder = inputs.environments.harness
+    now = untouched.stamps(folder)
+    if untouched.later(now, MARKER) and (wrong := altered(folder)):
+        raise Infrastructure(
+            f"files of the load generator are not what was installed: {untouched.words(wrong)}; remove {folder} "
+            "and run `day0 engine install` again"
+        )
+    return now
 
 
 def unharmed(inputs: ClimbInputs, candidate: Candidate, before: Mapping[str, Stamp]) -> None:

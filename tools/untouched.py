@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 Stamp = tuple[int, int, int, int]
 """size, inode, modified and changed, in nanoseconds"""
-COMPILED = ".pyc"
+COMPILED = "__pycache__/"
 MOST_NAMED = 3
 
 
@@ -37,8 +37,16 @@ def _walk(folder: str, inside: str) -> Iterator[tuple[str, Stamp]]:
 def touched(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> tuple[str, ...]:
     """Files that changed, went or came, by name. What Python compiles by itself may come, not change."""
     changed = {name for name, stamp in before.items() if after.get(name) != stamp}
-    came = {name for name in after if name not in before and not name.endswith(COMPILED)}
+    came = {name for name in after if name not in before and COMPILED not in name}
     return tuple(sorted(changed | came))
+
+
+def later(now: Mapping[str, Stamp], marker: str) -> tuple[str, ...]:
+    """Files that were written after the marker that an installation ends with; none where there is no marker."""
+    if marker not in now:
+        return ()
+    done = now[marker][3]
+    return tuple(sorted(name for name, stamp in now.items() if stamp[3] > done and COMPILED not in name))
 
 
 def words(names: tuple[str, ...]) -> str:

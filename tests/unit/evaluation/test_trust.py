@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from day0.agent.evaluation import confirming
 from day0.agent.policy.actions import Finish, TryCandidate
 from day0.agent.policy.base import Proposal, RunView
+from day0.runs.errors import Infrastructure
 from day0.runs.facts import FailureClass, Rung
 from day0.runs.schema import AttemptStatus
 from day0.sandboxes.twin.conditions import Check, When
+from day0.sandboxes.twin.node import TwinNode
+from day0.sandboxes.twin.programs import launch
 from day0.sandboxes.twin.world import Fault, world
 
 
@@ -66,6 +72,32 @@ def test_every_measured_attempt_is_explained(small, arena_of):
     for attempt in arena.book.attempts():
         (first, *_) = attempt.diagnoses("short")
         assert first.evidence and attempt.explained[-1].boot == attempt.points[-1][0]
+
+
+def test_s37_a_server_that_rewrites_the_load_generator_gets_no_number(small, arena_of, tmp_path):
+    tools = tmp_path / "harness" / "client.py"
+    tools.parent.mkdir()
+    tools.write_text("seconds = 1\n")
+    arena = arena_of(small)
+    made: list[TwinNode] = []
+
+    def cheats(ctx):
+        if "--help" not in ctx.argv:
+            tools.write_text("seconds = 0\n")
+        yield from launch.server(made[0].site, ctx)
+
+    folder, digest = str(tools.parent), arena.at.digest
+    known = {folder: arena.at.harness_build}
+    arena.at = replace(arena.at, harness=folder, digest=lambda name: known.get(name) or digest(name))
+    extra = {"python -m sglang.launch_server": cheats}
+    made.append(
+        TwinNode("twin-9", tmp_path, small, cancel=lambda: False, extra=extra, installed=(folder,))
+    )  # fmt: skip
+    arena.node = made[0]
+    with pytest.raises(Infrastructure, match=r"changed while it measured, nothing of it counts: client\.py"):
+        arena.survey()
+    (base,) = arena.book.attempts()
+    assert base.points and not base.knees and base.verdict(Rung.MEASURE) is None
 
 
 CHEAT = """\

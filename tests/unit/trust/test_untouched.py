@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+from base64 import urlsafe_b64encode
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from day0.agent.ceiling import ceiling_rps, checked
 from day0.agent.inputs import ClimbInputs
 from day0.agent.parts import Environments
-from day0.agent.preparing import unharmed
+from day0.agent.preparing import unharmed, untampered
 from day0.runs.candidate import Candidate
 from day0.runs.documents import target, workload
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import LoadPoint
 from day0.tools.engines.sglang import Sglang
-from day0.tools.untouched import stamps, touched, words
+from day0.tools.environments import MARKER
+from day0.tools.untouched import later, stamps, touched, words
 
 from tests.unit.policy.conftest import GLM, MODEL, engine_facts
 
@@ -57,6 +61,25 @@ def test_s37_a_candidate_that_touched_the_load_generator_makes_its_boot_count_fo
         unharmed(given, CANDIDATE, before)
 
 
+def test_s37_what_an_earlier_boot_left_in_the_load_generator_is_found_before_the_next(harness):
+    site = harness / "lib" / "python3.11" / "site-packages"
+    info = site / "client-1.dist-info"
+    info.mkdir(parents=True)
+    file = site / "client.py"
+    file.write_text("seconds = 1\n")
+    digest = urlsafe_b64encode(sha256(file.read_bytes()).digest()).rstrip(b"=").decode()
+    (info / "RECORD").write_text(f"client.py,sha256={digest},12\n")
+    (harness / MARKER).write_text("{}")
+    time.sleep(0.02)  # the system tells times apart by a few milliseconds
+    given = inputs(harness)
+    assert "lib/python3.11/site-packages/client.py" in untampered(given)
+    (harness / "note.txt").write_text("of nobody's package")
+    assert later(untampered(given), MARKER) == ("note.txt",)
+    file.write_text("seconds = 0\n")
+    with pytest.raises(Infrastructure, match=r"are not what was installed: client.py; remove .*harness and run"):
+        untampered(given)
+
+
 def test_s37_an_environment_that_is_another_afterwards_is_found_too(harness):
     given = inputs(harness)
     other = replace(given, environments=replace(given.environments, digest=lambda _: "sha256:x"))
@@ -66,7 +89,9 @@ def test_s37_an_environment_that_is_another_afterwards_is_found_too(harness):
 
 def test_files_that_came_or_went_are_named_and_compiled_ones_may_come_but_not_change():
     one, two = (1, 1, 1, 1), (1, 1, 1, 2)
-    assert touched({"a": one, "b.pyc": one}, {"a": one, "b.pyc": two, "c.pyc": one, "d": one}) == ("b.pyc", "d")
+    before = {"a": one, "__pycache__/b.pyc": one}
+    after = {"a": one, "__pycache__/b.pyc": two, "x/__pycache__/c.pyc": one, "d": one}
+    assert touched(before, after) == ("__pycache__/b.pyc", "d")
     assert touched({"a": one}, {}) == ("a",)
     assert words(("a", "b", "c", "d", "e")) == "a, b, c and 2 more"
 
