@@ -137,3 +137,11 @@ def test_wrong_use_is_told_before_anything_is_played(settings, tmp_path, file):
         evaluating.evaluate(evaluating.Plan(worlds=file, policies=("default",)), as_json=True)
     assert evaluating.policies(evaluating.Plan(), settings) == ("playbook", "tpe", "random", "default")
     assert evaluating.names(evaluating.Plan(sample=2, seed=5)) == ["sample:5", "sample:6"]
+
+
+def test_worker_processes_give_the_same_scores(job, settings):
+    jobs = [job("default"), job("default", seed=1)]
+    alone = {asked.seed: score for asked, score in played(jobs, settings.home, 1)}
+    spread = {asked.seed: score for asked, score in played(jobs, settings.home, 2, again=True)}
+    assert alone == spread
+    assert len(spread) == 2
