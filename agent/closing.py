@@ -13,6 +13,7 @@ from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.pump import Also
 from day0.agent.replay import Replayed, replay
+from day0.agent.seeing import pairs_allowed
 from day0.agent.stability import stability as under_load
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.errors import CandidateFailed, Infrastructure
@@ -89,7 +90,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
     if base.knee(workload.name) is not None:
         pairs = _pairs(parts, challenger, workload)
         comparison = _compare(parts, run, challenger, base, pairs) if pairs else None
-        if not confirm.enough(pairs, comparison, rules.max_pairs):
+        if not confirm.enough(pairs, comparison, _allowed(parts, run, challenger, workload)):
             tell(parts, run_id, 7, f"{workload.name}: {who} against the baseline, pair {len(pairs) + 1}")
             number = PAIRS_APART * run.request.workloads.index(workload) + len(pairs) + 1
             inputs = climb_inputs(parts, run, challenger)
@@ -137,8 +138,24 @@ def _pairs(parts: Parts, challenger: Attempt, workload: Workload) -> tuple[Pair,
 
 def _compare(parts: Parts, run: Run, challenger: Attempt, base: Attempt, pairs: tuple[Pair, ...]) -> Comparison:
     noise = current_view(parts, run).noise
-    most = run.request.target.measure.max_pairs
+    workload = next(w for w in run.request.workloads if w.name == pairs[0].challenger.workload)
+    most = _allowed(parts, run, challenger, workload)
     return judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=most)
+
+
+def _allowed(parts: Parts, run: Run, challenger: Attempt, workload: Workload) -> int:
+    """The most pairs of this confirmation, fixed before its first one: the test spends its error over so many looks."""
+    known = [
+        e.data["most"]
+        for e in parts.ledger.facts(run.id, "pairs_allowed", attempt=challenger.id)
+        if e.data["workload"] == workload.name
+    ]
+    if known:
+        return int(known[0])
+    most = pairs_allowed(run.request, parts.ledger.attempts(run.id), run.spent_node_s)
+    with parts.ledger.write(run.id) as writer:
+        writer.event("pairs_allowed", {"workload": workload.name, "most": most}, attempt=challenger.id)
+    return most
 
 
 def _judge(parts: Parts, run_id: str, challenger: Attempt, workload: Workload, *, ok: bool, reason: str) -> None:

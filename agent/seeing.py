@@ -64,21 +64,27 @@ def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
 def pairs_likely(request: RunRequest, attempts: tuple[Attempt, ...], workload: Workload, noise: float) -> int:
     """Pairs of boots that a confirmation is likely to take, one to spare included.
 
-    As many as lift the leader's measured gain above what noise can fake (see `day0.tools.judge.compare`); all that the
-    target allows while there is no gain to judge by. None where the defaults have no knee to pair with.
+    As many as lift the leader's measured gain above what noise can fake (see `day0.tools.judge.compare`); as few as a
+    large gain takes while there is none yet, for that is what a search begins with. None where the defaults have no
+    knee to pair with.
     """
     most, gpus = request.target.measure.max_pairs, request.target.gpus
     baseline = next((a for a in attempts if a.proposer == "baseline"), None)
     leader = leader_of(attempts, request, gpus, workload)
     before, after = (worth(a, request, gpus, workload) for a in (baseline, leader))
-    if after is None:
-        return most
     if before is None:
-        return 0
-    if after <= before:
-        return most
+        return 0 if baseline is not None and baseline.status in FINISHED else min(most, LEAST_PAIRS + 1)
+    if after is None or after <= before:
+        return min(most, LEAST_PAIRS + 1)
     needed = ceil((CONFIDENT * sqrt(2) * noise / log(after / before)) ** 2)
     return min(most, max(LEAST_PAIRS, needed) + 1)
+
+
+def pairs_allowed(request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float) -> int:
+    """Pairs that the budget still pays for beside stability and replay: two at least, the target's limit at most."""
+    one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
+    left = request.budget_hours * 3600 - spent_node_s - request.target.measure.stability_s - 2 * one
+    return max(LEAST_PAIRS, min(request.target.measure.max_pairs, int(left / (2 * one))))
 
 
 def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) -> float:

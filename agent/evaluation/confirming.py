@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from day0.agent import confirm
+from day0.agent import confirm, seeing
 from day0.agent.evaluation.arena import Arena
 from day0.agent.policy import decide
 from day0.agent.stability import stability
@@ -59,15 +59,14 @@ def _confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[b
     if base.knee(workload.name) is not None:
         comparison: Comparison | None = None
         pairs = arena.book.pairs.setdefault(challenger.id, [])
-        while not confirm.enough(pairs, comparison, rules.max_pairs):
+        most = seeing.pairs_allowed(arena.request, arena.book.attempts(), arena.book.spent_s)
+        while not confirm.enough(pairs, comparison, most):
             try:
                 _pair(arena, challenger, base, workload, len(pairs) + 1)
             except CandidateFailed as failed:
                 return False, f"it failed while it was confirmed: {failed.evidence}"
             noise = arena.book.view().noise
-            comparison = judge.compare(
-                pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=rules.max_pairs
-            )
+            comparison = judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=most)
         assert comparison is not None
         gain = f"{comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
         if not comparison.better:
