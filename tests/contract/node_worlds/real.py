@@ -50,8 +50,8 @@ PROGRAMS = {
     "burn": "while True: pass",
     "stubborn": "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(300)",
     "polite": """
-import signal, sys, time
-def bye(*_): print("bye", flush=True); sys.exit(7)
+import os, signal, sys, time
+def bye(*_): os.write(1, b"bye\\n"); sys.exit(7)  # a print would fail inside the other one
 signal.signal(15, bye); print("up", flush=True); time.sleep(300)""",
     "family": """
 import os, sys, time
