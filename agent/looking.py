@@ -144,9 +144,10 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     if told["search_ended"]:
         say(f"the search ended: {line(str(told['search_ended']['reason']), 300)}")
     for won in told["winners"]:
+        why_table(won, simulated=told["simulated"])
+    for won in told["winners"]:
         if won["attempt"] is not None or told["finished_at"] is not None:
             say(_winner(won) + label)
-        why_table(won, simulated=told["simulated"])
     for patch in told["patches"]:
         say(f"patch {patch['patch'][7:19]}: {line(str(patch['title']), 200)}: {patch['status']}")
     share = told["orchestration"]["share"]
