@@ -37,7 +37,10 @@ def main(words: Sequence[str]) -> None:
         tell(f"oracle {len(solvable)} of {len(worlds)}")
     ours = [Job(world=name, policy="playbook") for name in worlds]
     rival = [
-        Job(world=name, policy="tpe", seed=n) for name in worlds[: asked.rival] if solvable[name] for n in range(SEEDS)
+        Job(world=name, policy="tpe", seed=n, price=True)
+        for name in worlds[: asked.rival]
+        if solvable[name]
+        for n in range(SEEDS)
     ]
     scores = play([*ours, *rival], settings.home, asked.jobs, until)
     say(scores, len(ours), len(rival))

@@ -110,10 +110,12 @@ class Arena:
         )
         self.climb(self.book.add(baseline, "baseline", action="baseline", hypothesis=target.baseline_label))
 
-    def search(self, policy: Policy) -> str:
-        """Rounds until the search ends; why it did."""
+    def search(self, policy: Policy, enough: Callable[[], bool] = lambda: False) -> str:
+        """Rounds until the search ends, or until it is `enough`; why it did."""
         idle = 0
         while (stop := decide.stop(self.book.view(), self.patience)) is None:
+            if enough():
+                return "it is good enough"
             seen = self.book.view()
             proposal = policy.decide(seen)
             self.book.round += 1

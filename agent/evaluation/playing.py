@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from day0.runs.schema import AttemptStatus, RunRequest
 from day0.runs.values import Frozen
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.twin import sample
+from day0.sandboxes.twin.oracle import Rating
 from day0.sandboxes.twin.world import World, world
 from day0.tools.engines.sglang import Sglang
 from pydantic import Field
@@ -41,6 +42,7 @@ class Job(Frozen):
     hours: float = Field(default=24.0, gt=0, description="budget of a run; controls are not limited by it")
     most: int = Field(default=100, ge=1, description="candidates beyond the baseline")
     rules: MeasureRules | None = Field(default=None, description="in place of the target's")
+    price: bool = Field(default=False, description="only what 95 % of the oracle costs: ends there, confirms nothing")
 
     @property
     def control(self) -> bool:
@@ -133,14 +135,26 @@ def play(job: Job, settings: Settings) -> Score:
         ended, won, search_s = "", Winner(None, "the search did not end"), 0.0
         try:
             arena.survey()
-            ended = arena.search(policy)
+            ended = arena.search(policy, partial(_reached, arena, judge) if job.price else lambda: False)
             search_s = arena.node_s
-            won = winner(arena)
+            won = Winner(None, "only its price was asked for") if job.price else winner(arena)
         except UserError:
             raise
         except Day0Error as error:
             ended = f"{ended}; " * bool(ended) + f"{type(error).__name__}: {error}"
         return score(job, arena, judge, won, ended=ended, search_s=search_s or arena.node_s)
+
+
+def _rated(arena: Arena, judge: Judge, candidate: Candidate) -> Rating:
+    patches: tuple[Patch, ...] = tuple(arena.book.patches[d] for d in candidate.patches)
+    tables: tuple[Table, ...] = tuple(arena.book.tables[d] for d in candidate.tables)
+    return judge.rate(candidate, patches, tables)
+
+
+def _reached(arena: Arena, judge: Judge) -> bool:
+    """Whether the leader is worth 95 % of the oracle's best."""
+    lead = arena.book.leader
+    return lead is not None and judge.share(_rated(arena, judge, arena.book.attempt(lead).candidate)) >= SOLVED
 
 
 def score(job: Job, arena: Arena, judge: Judge, won: Winner, *, ended: str, search_s: float) -> Score:
@@ -149,9 +163,7 @@ def score(job: Job, arena: Arena, judge: Judge, won: Winner, *, ended: str, sear
     baseline = book.attempts()[0].candidate if book.attempts() else None
 
     def rated(candidate: Candidate) -> tuple[float, str]:
-        patches: tuple[Patch, ...] = tuple(book.patches[d] for d in candidate.patches)
-        tables: tuple[Table, ...] = tuple(book.tables[d] for d in candidate.tables)
-        rating = judge.rate(candidate, patches, tables)
+        rating = _rated(arena, judge, candidate)
         return judge.share(rating), rating.why
 
     def changes(candidate: Candidate) -> dict[str, Any]:
