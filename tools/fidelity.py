@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from day0.tools.loadplan import PointPlan, expected, prefix_tokens
+from day0.tools.loadplan import Expected, PointPlan, expected, prefix_tokens
 from day0.tools.rawpoint import RawPoint
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ LENGTH_SLACK = 0.02
 CACHE_SLACK = 0.05
 TOOK = 0.5
 """Of a prefix' tokens must be found when it is asked for again: a page at its end may not be."""
-NOTHING, FULL = 0.1, 0.9
-"""A trace finds less than this share of what it repeats, in caches that were never this full: nothing was shared."""
+NOTHING, FULL, ENOUGH = 0.1, 0.9, 20
+"""So many requests find less than this share of what they repeat, in caches never this full: nothing was shared."""
 
 
 def wrong_lengths(plan: PointPlan, raw: RawPoint, good: Marks) -> str | None:
@@ -40,12 +40,13 @@ def wrong_cache(plan: PointPlan, raw: RawPoint, rows: Marks) -> str | None:
     cached, prompt = cached_tokens(raw.requests, rows), float(raw.requests.prompt[rows].sum())
     if cached is None or not prompt or _part(plan, raw):
         return None
-    got, want = cached / prompt, expected(plan).cached_share
+    meant = expected(plan)
+    got, want = cached / prompt, meant.cached_share
     if got > want + CACHE_SLACK:
         return f"cache: {got:.0%} of the input came from the cache, the workload shares {want:.0%}"
     if got >= want - CACHE_SLACK or not raw.cache_on:
         return None
-    why = _never_shared(raw, got / want) if plan.calls else unprimed(plan, raw)
+    why = _never_shared(raw, meant, got / want) if plan.calls else unprimed(plan, raw)
     return f"cache: {got:.0%} of the input came from the cache instead of {want:.0%}, and {why}" if why else None
 
 
@@ -61,7 +62,10 @@ def cached_tokens(asked: Columns, rows: Marks) -> float | None:
     return float(known.sum()) if len(known) else None
 
 
-def _never_shared(raw: RawPoint, share: float) -> str:
+def _never_shared(raw: RawPoint, meant: Expected, share: float) -> str:
+    """A few requests may find nothing by chance: the one that they share with was still on its way."""
+    if meant.sharing < ENOUGH:
+        return ""
     fullest = max((s.kv_use for s in raw.samples if s.kv_use is not None), default=1.0)
     return "the cache was never full: nothing was shared" if share < NOTHING and fullest < FULL else ""
 

@@ -71,6 +71,7 @@ class Expected(Frozen):
     input_tokens: float
     output_tokens: float
     cached_share: float
+    sharing: int = Field(default=0, description="of a trace: requests that share anything with earlier ones")
 
 
 def expected(plan: PointPlan) -> Expected:
@@ -79,11 +80,12 @@ def expected(plan: PointPlan) -> Expected:
     if not calls:
         share = prefix_tokens(work) / work.input_tokens
         return Expected(input_tokens=work.input_tokens, output_tokens=work.output_tokens, cached_share=share)
-    prompts = sum(c.input_tokens for c in calls)
+    prompts, found = sum(c.input_tokens for c in calls), shared(plan.calls)[plan.lead_count :]
     return Expected(
         input_tokens=prompts / len(calls),
         output_tokens=sum(c.output_tokens for c in calls) / len(calls),
-        cached_share=sum(shared(plan.calls)[plan.lead_count :]) / prompts,
+        cached_share=sum(found) / prompts,
+        sharing=sum(tokens > 0 for tokens in found),
     )
 
 

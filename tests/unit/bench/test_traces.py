@@ -112,6 +112,9 @@ def test_s45_a_traces_lengths_and_sharing_are_compared_with_what_came():
     assert hot.void is None or hot.void.startswith("cache:")
     cold = summarise(plan, raw(plan, rows(plan, cached_tokens=0), primes=()), RULES)
     assert cold.void.endswith("the cache was never full: nothing was shared")
+    few = open_loop(WORK, RULES.model_copy(update={"point_s": 3.0}), rate_rps=4.0, seed=1, content_seed=1, trace=TRACE)
+    assert 0 < expected(few).sharing < 20
+    assert summarise(few, raw(few, rows(few, cached_tokens=0), primes=()), RULES).void is None
     full = tuple(s.model_copy(update={"kv_use": 0.99}) for s in raw(plan).samples)
     assert summarise(plan, raw(plan, rows(plan, cached_tokens=0), primes=(), samples=full), RULES).void is None
 
