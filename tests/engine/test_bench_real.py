@@ -23,6 +23,7 @@ from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import canary
 from day0.tools.bench import Harness, summarise
+from day0.tools.engines.base import Counters
 from day0.tools.engines.sglang import Sglang
 from day0.tools.install import EngineHome, find, tiny_model
 from day0.tools.loadplan import closed_loop, open_loop
@@ -101,11 +102,11 @@ def test_points_of_one_boot_and_a_killed_server(node: LocalNode, engines: Engine
         raw = harness.run(shared, server)
         point = summarise(shared, raw, RULES)
         assert point.void is None and point.completed == point.offered == 12
-        assert {r.output_tokens for r in raw.rows} == {24} and {r.prompt_tokens for r in raw.rows} == {256}
+        assert set(raw.requests.output_tokens) == {24.0} and set(raw.requests.prompt_tokens) == {256.0}
         assert point.cached_share == pytest.approx(0.75, abs=0.02)
         assert [p.cached_tokens for p in raw.primes[1::2]] == [192] * 3
         assert raw.cpu_share is not None and raw.cpu_share < 0.5
-        assert all(r.hash for r in raw.rows)
+        assert server.facts.replicas == 1 and {p.replica for p in raw.primes} == {0}
 
         # no prefix to prime: every request that the server's histogram counts is one that the client timed
         plain = open_loop(PLAIN, RULES, rate_rps=1.5, seed=4, content_seed=3)
@@ -114,9 +115,9 @@ def test_points_of_one_boot_and_a_killed_server(node: LocalNode, engines: Engine
         assert after.ttft_count is not None and before.ttft_count is not None
         assert after.ttft_sum_s is not None and before.ttft_sum_s is not None
         count = after.ttft_count - before.ttft_count
-        assert count == len(raw.rows)
+        assert count == raw.requests.count
         servers = 1e3 * (after.ttft_sum_s - before.ttft_sum_s) / count
-        clients = sum(r.ttft_ms for r in raw.rows) / len(raw.rows)
+        clients = float(raw.requests.ttft_ms.mean())
         print(f"TTFT: client {clients:.1f} ms, server {servers:.1f} ms over {count:.0f} requests")
         # the client's clock starts before the connection and stops after the stream's first chunk was parsed
         assert -5.0 < clients - servers < 20.0 + 0.1 * servers
@@ -124,18 +125,18 @@ def test_points_of_one_boot_and_a_killed_server(node: LocalNode, engines: Engine
         long = open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4)
         alive = server.alive
 
-        def kill_later() -> None:
+        def kill_later(seen: Counters | None = None) -> None:
             if re.search(rb"(?m)^4 .* done=([3-9]|\d\d)", harness.process.output(0, 1 << 20)):
                 for child in psutil.Process(server.process.pid).children(recursive=True):
                     child.send_signal(signal.SIGKILL)
-            alive()
+            alive(seen)
 
         server.alive = kill_later  # type: ignore[method-assign]
         with pytest.raises(CandidateFailed):
             harness.run(long, server)
         assert harness.partial is not None and harness.partial.cut
-        assert any(r.ok for r in harness.partial.rows)
-        assert not all(r.ok for r in harness.partial.rows)
+        assert harness.partial.requests.ok.any()
+        assert not harness.partial.requests.ok.all()
 
 
 def test_s34_the_damaged_model_is_refused_and_the_sound_one_is_not(
