@@ -11,8 +11,8 @@ from day0.agent.policy import decide
 from day0.agent.replay import HOST, placeholders
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import Knee, Rung
-from day0.runs.ledger import Ledger
 from day0.runs.findings import Held, Stability
+from day0.runs.ledger import Ledger
 from day0.runs.recipe import (
     Configuration,
     EnginePin,

@@ -51,7 +51,7 @@ class Arena:
     def __post_init__(self) -> None:
         self.model = checkpoint.write(self.world, self.folder / "models")
         self.at = twin.environments(self.world)
-        self.book = Book(f"r{self.request.key()[7:15]}-1", self.request)
+        self.book = Book(f"r{self.request.key()[7:15]}-1", self.request, images=dict(self.at.images))
         self._lost, self._lost_s = 0, 0.0
         self.node = self._node(self.world)
 

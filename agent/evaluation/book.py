@@ -47,6 +47,7 @@ class Book:
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
     files: dict[tuple[str, str], bytes] = field(default_factory=dict)
     boots: dict[str, BootFacts] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
     _attempts: dict[str, Attempt] = field(default_factory=dict)
     _climbed: dict[str, Climbed] = field(default_factory=dict)
 
@@ -155,6 +156,7 @@ class Book:
             boots=dict(self.boots),
             patches=dict(self.patches),
             tables=dict(self.tables),
+            images=dict(self.images),
         )
 
 
