@@ -25,23 +25,26 @@ Check = Callable[[], None]
 """Raises when the work must stop; called between slices."""
 
 
-def client(port: int, check: Check, on_error: Check) -> httpx.Client:
+def client(port: int, check: Check, on_error: Check, backend: httpcore.NetworkBackend | None = None) -> httpx.Client:
     """A client for `http://127.0.0.1:PORT` that ignores proxies and the environment.
 
     `check` runs between slices; `on_error` runs before a transport error leaves, so that a lost node is raised
-    instead.
+    instead. `backend` opens the connections: by default on this machine's own loopback.
     """
     return httpx.Client(
-        transport=Transport(check, on_error), base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT, trust_env=False
+        transport=Transport(backend or Backend(check), on_error),
+        base_url=f"http://127.0.0.1:{port}",
+        timeout=TIMEOUT,
+        trust_env=False,
     )
 
 
 class Transport(httpx.BaseTransport):
     """httpcore's connection pool as an httpx transport."""
 
-    def __init__(self, check: Check, on_error: Check) -> None:
+    def __init__(self, backend: httpcore.NetworkBackend, on_error: Check) -> None:
         self._on_error = on_error
-        self._pool = httpcore.ConnectionPool(network_backend=Backend(check), max_connections=8, keepalive_expiry=5.0)
+        self._pool = httpcore.ConnectionPool(network_backend=backend, max_connections=8, keepalive_expiry=5.0)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         assert isinstance(request.stream, httpx.SyncByteStream)

@@ -28,7 +28,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Job(NamedTuple):
-    """What a warden is asked to run. `stdin` is the whole input; `offline` gives it a network of its own."""
+    """What a warden is asked to run. `stdin` is the whole input; `offline` gives it a network of its own.
+
+    `contained`: nothing else lives in this control group, so its own count of kills for memory tells of the program.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -37,6 +40,7 @@ class Job(NamedTuple):
     memory_bytes: int | None = None
     offline: bool = False
     stdin: str = ""
+    contained: bool = False
 
 
 def adopt_orphans() -> None:

@@ -1,4 +1,4 @@
-"""A process on this machine, seen from day0: the other end of the warden's pipes."""
+"""A process under a warden, seen from day0: the other end of the warden's pipes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import contextlib
 import json
 import os
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from day0.runs.errors import DiskFull, Infrastructure, NodeLost, Timeout
-from day0.sandboxes import identity, janitor, record
+from day0.runs.errors import DiskFull, Infrastructure, NodeLost, Refused, Timeout
+from day0.sandboxes import files, identity, record
 from day0.sandboxes.clock import CANCELLED_GRACE_S, SLICE_S, WallClock
 from day0.sandboxes.spec import Exit, Vitals
 from day0.sandboxes.spool import SpoolReader
+from day0.sandboxes.warden_link import Link
 
-WARDEN = Path(__file__).with_name("warden_main.py")
 SETTLE_S = 30.0
 """Beyond the grace: the warden gives up on processes that hang in the kernel after 20 s."""
 
@@ -35,9 +33,9 @@ class LocalProcess:
         attempt: str,
         sandbox: str,
         clock: WallClock,
-        warden_env: dict[str, str],
+        link: Link,
     ) -> None:
-        """Raises `NodeLost` when this machine can't start a process, `DiskFull`."""
+        """Tells the warden at the other end of `link` what to run."""
         self.folder, self._clock = folder, clock
         self._spool = SpoolReader(str(folder))
         self._exit: Exit | None = None
@@ -47,25 +45,13 @@ class LocalProcess:
         self._gone = False
         self._rest = b""
         order = {"job": job, "owner": record.own(), "attempt": attempt, "sandbox": sandbox}
-        try:
-            with (folder / "warden.err").open("wb") as errors:
-                self._warden = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(WARDEN), str(folder)],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
-                    env=warden_env, cwd="/", start_new_session=True,
-                )  # fmt: skip
-        except OSError as error:
-            raise NodeLost(f"this machine can't start a process: {error.strerror}") from error
-        assert self._warden.stdin is not None and self._warden.stdout is not None
-        self._orders: IO[bytes] = self._warden.stdin
-        self._events: IO[bytes] = self._warden.stdout
-        os.set_blocking(self._events.fileno(), False)
+        self._link, self._orders, self._events = link, link.orders, link.events
         self._tell(order)
 
     @property
     def pid(self) -> int:
         """The warden's pid; the program and its tree are below it."""
-        return self._warden.pid
+        return self._link.pid
 
     def poll(self) -> Exit | None:
         """How the program ended, or None. What it started may live on until `stop`. Raises `DiskFull`, `NodeLost`."""
@@ -95,8 +81,8 @@ class LocalProcess:
         self._listen(0.0)
         self._raise()
         table = identity.table()
-        warden = table.get(self._warden.pid)
-        tree = [p for p in identity.descendants(table, self._warden.pid) if p.state not in "ZX"]
+        warden = table.get(self._link.pid)
+        tree = [p for p in identity.descendants(table, self._link.pid) if p.state not in "ZX"]
         ticks = sum(p.cpu + p.reaped_cpu for p in tree) + (warden.reaped_cpu if warden else 0)
         read = [n for p in tree if (n := identity.io_bytes(p.pid)) is not None]
         return Vitals(
@@ -123,7 +109,7 @@ class LocalProcess:
     def _threads(self) -> set[int]:
         """Thread IDs of the program and all that descends from it."""
         found: set[int] = set()
-        for process in identity.descendants(identity.table(), self._warden.pid):
+        for process in identity.descendants(identity.table(), self._link.pid):
             with contextlib.suppress(OSError):
                 found |= {int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()}
         return found
@@ -143,7 +129,7 @@ class LocalProcess:
             self._listen(SLICE_S)
         if not self._gone:
             self._take_over("did not answer")
-        self._reap()
+        self._link.reap()
         if self._undead:
             raise NodeLost(f"processes {self._undead} do not die: they hang in the kernel")
         return self._exit or Exit(128 + 9)
@@ -199,19 +185,18 @@ class LocalProcess:
 
     def _take_over(self, what: str) -> None:
         """The warden is of no use any more: its tree is stopped from here, by its record."""
-        self._reap()
+        self._link.reap()
         self._gone = True
         if (ended := record.read_exit(str(self.folder))) is not None:
             self._exit = Exit(*ended)
-        if (found := record.load(str(self.folder))) is not None:
-            _, self._undead = janitor.kill_tree(found)
-        said = (self.folder / "warden.err").read_text(errors="replace").strip().rpartition("\n")[2]
-        text = f"the warden {self._warden.pid} of a process {what}{': ' + said if said else ''}; its tree is stopped"
+        self._undead = self._link.kill_tree(self.folder)
+        said = self._last_words()
+        text = f"the warden {self._link.pid} of a process {what}{': ' + said if said else ''}; its tree is stopped"
         self._trouble = self._trouble or NodeLost(text)
 
-    def _reap(self) -> None:
+    def _last_words(self) -> str:
+        """The end of what the warden wrote on its error stream; in a container the program can reach that file."""
         try:
-            self._warden.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._warden.kill()  # our own child, not reaped yet: the pid is still its
-            self._warden.wait()
+            return files.read(self.folder / "warden.err", 1 << 16).decode(errors="replace").strip().rpartition("\n")[2]
+        except (OSError, Refused):
+            return ""

@@ -16,6 +16,7 @@ from day0.sandboxes.local_process import LocalProcess
 from day0.sandboxes.portbook import PortBook
 from day0.sandboxes.spec import SandboxSpec
 from day0.sandboxes.spool import FULL
+from day0.sandboxes.warden_link import Link, LocalLink
 
 
 class Place(NamedTuple):
@@ -51,16 +52,27 @@ class LocalSandbox:
             "env": {**self._env, **(env or {}), LABEL: str(folder)},
             "cwd": self.root,
             "cores": list(self.spec.cores),
-            "memory_bytes": self.spec.memory_bytes,
-            "offline": self.spec.role == "job" and self.spec.network == "none",
             "stdin": stdin.decode("latin-1"),
+            **self._limits(),
         }
         process = LocalProcess(
             folder, job, attempt=self.spec.attempt, sandbox=self._work.name, clock=self._clock,
-            warden_env={"PATH": environment.SYSTEM_PATH},
+            link=self._link(folder),
         )  # fmt: skip
         self._processes.append(process)
         return process
+
+    def _limits(self) -> dict[str, object]:
+        """What a process' own warden holds it to."""
+        offline = self.spec.role == "job" and self.spec.network == "none"
+        return {"memory_bytes": self.spec.memory_bytes, "offline": offline}
+
+    def _link(self, folder: Path) -> Link:
+        """Starts a warden. Raises `NodeLost`."""
+        return LocalLink(folder, {"PATH": environment.SYSTEM_PATH})
+
+    def _end(self) -> None:
+        """What is around the processes goes too. Raises `NodeLost`."""
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Raises `FileNotFoundError`, `Refused` for a path outside the work folder and its mounts."""
@@ -96,6 +108,10 @@ class LocalSandbox:
                 process.close()
             except NodeLost as error:
                 first = first or error
+        try:
+            self._end()
+        except NodeLost as error:
+            first = first or error
         if first is not None:
             raise first  # the records stay, so that a later sweep can try again
         files.remove(self._work)

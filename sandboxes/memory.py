@@ -10,23 +10,37 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
+
+MACHINE = (("/proc/vmstat", rb"^oom_kill (\d+)$"),)
+GROUP = (
+    ("/sys/fs/cgroup/memory.events", rb"^oom_kill (\d+)$"),
+    ("/sys/fs/cgroup/memory/memory.oom_control", rb"^oom_kill (\d+)$"),
+)
+"""Version 2 and 1 of control groups, as a container sees its own."""
 
 
-def _kills() -> int | None:
-    """Kernel kills for memory on this machine since boot."""
-    try:
-        with open("/proc/vmstat", "rb") as file:
-            found = re.search(rb"^oom_kill (\d+)$", file.read(), re.M)
-    except OSError:
-        return None
-    return int(found[1]) if found else None
+def _kills(places: Sequence[tuple[str, bytes]] = MACHINE) -> int | None:
+    """Kernel kills for memory so far: on this machine since boot, or in this control group."""
+    for path, pattern in places:
+        try:
+            with open(path, "rb") as file:
+                found = re.search(pattern, file.read(), re.M)
+        except OSError:
+            continue
+        if found:
+            return int(found[1])
+    return None
 
 
 class OomWatch:
-    """Compares the machine's count of kills with its start, then asks the kernel log who it was."""
+    """Compares the machine's count of kills with its start, then asks the kernel log who it was.
 
-    def __init__(self) -> None:
+    `contained`: asks the control group's own count in place of the log, which a container can't read.
+    """
+
+    def __init__(self, contained: bool = False) -> None:
+        self._group = _kills(GROUP) if contained else None
         self._before = _kills()
         try:
             self._log: int | None = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,6 +51,8 @@ class OomWatch:
 
     def killed(self, pids: Container[int]) -> bool | None:
         """True: one of `pids` was killed for memory; None: something was, and who it was can't be read."""
+        if self._group is not None:
+            return _kills(GROUP) != self._group
         now = _kills()
         if now is not None and now == self._before:
             return False

@@ -79,7 +79,7 @@ class SpoolReader:
                 for entry in entries:
                     if entry.name.startswith("out."):
                         try:
-                            found.append((int(entry.name[4:]), entry.stat().st_size))
+                            found.append((int(entry.name[4:]), entry.stat(follow_symlinks=False).st_size))
                         except FileNotFoundError:
                             continue
         except FileNotFoundError:
@@ -109,7 +109,7 @@ class SpoolReader:
                 return b""
 
     def _at(self, start: int, offset: int, max_bytes: int) -> bytes:
-        fd = os.open(_path(self.folder, start), os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(_path(self.folder, start), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             return os.pread(fd, max_bytes, offset - start)
         finally:

@@ -54,7 +54,8 @@ class Warden:
         pipe = os.readlink(f"/proc/self/fd/{self.program_end}")  # noqa: PTH115 - pathlib would double the start time
         owner, me = Known(*job["owner"]), Known(self.me, own.start)
         header = Header(identity.world(), owner, me, job["attempt"], job["sandbox"], pipe)
-        self.journal, self.spool, self.oom = Journal(folder, header), SpoolWriter(folder), OomWatch()
+        self.journal, self.spool = Journal(folder, header), SpoolWriter(folder)
+        self.oom = OomWatch(self.job.contained)
         self.ended: int | None = None
         self.over_memory = self.full_told = False
         self.kill_at: float | None = None

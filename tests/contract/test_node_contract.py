@@ -13,14 +13,21 @@ from day0.runs.errors import Cancelled, Infrastructure, Refused, Timeout
 from day0.sandboxes.base import Node, Process, Sandbox
 from day0.sandboxes.spec import SandboxSpec
 
+from tests.contract.node_worlds.contained import DockerWorld, with_docker
 from tests.contract.node_worlds.played import PlayedWorld
 from tests.contract.node_worlds.real import RealWorld
 from tests.contract.node_worlds.twin import TwinWorld
 
-World = RealWorld | PlayedWorld | TwinWorld
+World = RealWorld | PlayedWorld | TwinWorld | DockerWorld
+WORLDS = [
+    pytest.param(RealWorld, id="local"),
+    pytest.param(PlayedWorld, id="scripted"),
+    pytest.param(TwinWorld, id="twin"),
+    pytest.param(DockerWorld, id="docker", marks=with_docker),
+]
 
 
-@pytest.fixture(params=[RealWorld, PlayedWorld, TwinWorld], ids=["local", "scripted", "twin"])
+@pytest.fixture(params=WORLDS)
 def world(request, tmp_path):
     world = request.param(tmp_path / "home")
     yield world
@@ -296,7 +303,7 @@ def test_s06_cancel_ends_a_blocked_call_within_a_second(world, node, sandbox, ho
 def test_s06_stop_works_after_a_cancel_and_cuts_a_long_grace(world, node, sandbox):
     process = up(node, sandbox.spawn(["stubborn"]))
     world.cancel_after(0.0)
-    if isinstance(world, RealWorld):
+    if isinstance(world, RealWorld | DockerWorld):
         time.sleep(0.05)
     start = node.clock.now()
     assert process.stop(0.2).code == 128 + 9

@@ -1,0 +1,123 @@
+"""The Docker daemon of this node: the few calls that day0 makes, with errors in day0's own tree.
+
+An error of the daemon is the node's (`Infrastructure`), never a candidate's. Containers are made from `Container` and
+from nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from day0.runs.errors import DiskFull, Infrastructure, NodeLost
+from day0.sandboxes.docker_options import Container
+
+TIMEOUT_S = 60.0
+FULL = ("no space left on device", "disk quota exceeded")
+
+
+class NotThere(Infrastructure):
+    """The daemon knows no such image or container."""
+
+
+class DockerEngine:
+    """A connection to the daemon; `base_url` as in DOCKER_HOST, a local socket only (mounts are paths of this node)."""
+
+    def __init__(self, base_url: str = "") -> None:
+        """Raises `Infrastructure` where no daemon answers."""
+        import docker
+
+        self.url = base_url or os.environ.get("DOCKER_HOST", "") or "unix:///var/run/docker.sock"
+        if not self.url.startswith("unix://"):
+            raise Infrastructure(f"DOCKER_HOST is {self.url}: only a daemon on this node, by a unix:// socket, is used")
+        with reported("the Docker daemon"):
+            self.api = docker.APIClient(base_url=self.url, timeout=TIMEOUT_S, version="auto")
+
+    def create(self, wanted: Container) -> str:
+        """A new container's ID. Raises `NotThere` for an unknown image."""
+        body = {
+            "Image": wanted.image, "Entrypoint": list(wanted.command), "Cmd": [], "User": wanted.user,
+            "Labels": dict(wanted.labels), "WorkingDir": "/", "Healthcheck": {"Test": ["NONE"]},
+            "HostConfig": wanted.host_config(),
+        }  # fmt: skip
+        with reported("a container"):
+            return str(self.api.create_container_from_config(body)["Id"])
+
+    def start(self, container: str) -> None:
+        """Starts a container that `create` made."""
+        with reported("a container"):
+            self.api.start(container)
+
+    def inspect(self, container: str) -> Mapping[str, Any]:
+        """GET /containers/ID/json. Raises `NotThere`."""
+        with reported("a container"):
+            found: Mapping[str, Any] = self.api.inspect_container(container)
+        return found
+
+    def run_inside(self, container: str, argv: list[str]) -> int:
+        """Starts a program in a running container and leaves it; its pid on this node."""
+        with reported("a container"):
+            made = self.api.exec_create(container, argv, stdout=False, stderr=False, workdir="/")["Id"]
+            self.api.exec_start(made, detach=True)
+            return int(self.api.exec_inspect(made)["Pid"])
+
+    def remove(self, container: str) -> None:
+        """Kills it, if it runs, and removes it with its anonymous volumes; one that is gone is fine."""
+        try:
+            with reported("a container"):
+                self.api.remove_container(container, v=True, force=True)
+        except NotThere:
+            return
+
+    def labelled(self, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+        """Containers, running or not, that carry all of `labels`."""
+        with reported("the Docker daemon"):
+            return list(
+                self.api.containers(all=True, filters={"label": [f"{name}={value}" for name, value in labels.items()]})
+            )
+
+    def image(self, name: str) -> Mapping[str, Any]:
+        """GET /images/NAME/json. Raises `NotThere`."""
+        with reported(f"image {name}"):
+            found: Mapping[str, Any] = self.api.inspect_image(name)
+        return found
+
+    def tags(self) -> list[str]:
+        """Names of the images that are here."""
+        with reported("the Docker daemon"):
+            return sorted(
+                {tag for image in self.api.images() for tag in image.get("RepoTags") or () if "<none>" not in tag}
+            )
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self.api.close()
+
+
+@contextmanager
+def reported(what: str) -> Iterator[None]:
+    """Errors of the Docker library in day0's words."""
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except NotFound as error:
+        raise NotThere(f"{what}: {_said(error)}") from error
+    except APIError as error:
+        said = _said(error)
+        if any(mark in said.lower() for mark in FULL):
+            raise DiskFull(f"{what}: {said}") from error
+        # the daemon answers 500 for an image that it can't find under some storage drivers
+        kind = NotThere if "no such image" in said.lower() else Infrastructure
+        raise kind(f"{what}: {said}") from error
+    except (DockerException, RequestException, OSError) as error:
+        raise NodeLost(
+            f"the Docker daemon does not answer ({error}): is it running, and may this user use it?"
+        ) from error
+
+
+def _said(error: Any) -> str:
+    return str(error.explanation or error).strip().splitlines()[0][:400]
