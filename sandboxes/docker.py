@@ -58,7 +58,7 @@ class DockerNode(LocalNode):
     ) -> None:
         super().__init__(name, root, cancel=cancel, env_allow=env_allow)
         self._engine, self._gpus, self._allowed = engine, accelerators, Allowed(tuple(allowed))
-        self.images: DockerImages = DockerImages(engine, base, self._allowed, also=tuple(also))
+        self.images = self._places = DockerImages(engine, base, self._allowed, also=tuple(also))
         self._shown = self.root / "shown"
         self._shown.mkdir(exist_ok=True)
         self._program = _program(self.root)
@@ -72,7 +72,7 @@ class DockerNode(LocalNode):
         shown, `DiskFull`, `NodeLost`, `Cancelled`.
         """
         self.clock.check()
-        placed = self.images.place(spec.environment)
+        placed = self._places.place(spec.environment)
         mounts = [*placed.mounts, *(mount for host, _ in spec.mounts for mount in self._allowed.show(host))]
         if missing := set(spec.cores) - os.sched_getaffinity(0):
             raise Infrastructure(f"this machine offers no cores {sorted(missing)}")
@@ -149,11 +149,11 @@ class DockerNode(LocalNode):
 
     def _relay(self, spec: SandboxSpec, folder: Path, network: Network) -> Container:
         return Container(
-            image=self.images.place("").image,
+            image=self._places.place("").image,
             command=self._command("relay", folder),
             network=network,
             user=f"{os.geteuid()}:{os.getegid()}",
-            labels=docker_janitor.labels(str(self.root), spec, "relay"),
+            labels=docker_janitor.labels(str(self.root), spec, docker_janitor.RELAY),
             mounts=(Mount(str(folder), True), Mount(str(self._program))),
         )
 

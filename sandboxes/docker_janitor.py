@@ -15,6 +15,9 @@ from day0.sandboxes.spec import SandboxSpec, Sweep
 
 NODE, OWNER, ATTEMPT, EPOCH, ROLE = (f"io.day0.{name}" for name in ("node", "owner", "attempt", "epoch", "role"))
 
+RELAY = "relay"
+"""Role of the containers that only hold a network: a sweep removes them but counts what ran."""
+
 
 def labels(node: str, spec: SandboxSpec, role: str) -> dict[str, str]:
     """Of a container for `spec`; `node` is the node's folder: two homes on one machine never touch each other's."""
@@ -36,7 +39,7 @@ def sweep(engine: DockerEngine, node: str) -> Sweep:
             left = [found["Id"]]
         if left:
             failed.append((found["Id"][:12], attempt))
-        elif found.get("State") == "running":
+        elif found.get("State") == "running" and found["Labels"].get(ROLE) != RELAY:
             stopped.append((found["Id"][:12], attempt))
     return Sweep(tuple(stopped), tuple(failed))
 

@@ -19,7 +19,8 @@ PIDS = 32768
 NOFILE = 65535
 SHM_BYTES = 2 << 30
 """Of a server without accelerators; those with them have their own figure."""
-KFD, DRI = "/dev/kfd", "/dev/dri"
+KFD: Literal["/dev/kfd"] = "/dev/kfd"
+DRI: Literal["/dev/dri"] = "/dev/dri"
 FORBIDDEN = ("/", "/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/var", "/var/lib", "/var/run", "/home")
 """Never shown whole, even where a wide folder was allowed by mistake: they hold sockets, devices or secrets."""
 BELOW = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/var/lib/docker", "/var/run")
@@ -135,7 +136,7 @@ def _named(roots: Iterable[Path]) -> str:
 
 
 def nofile() -> int:
-    """`NOFILE`, or what this process could have where that is less: a daemon without CAP_SYS_RESOURCE can't raise it."""
+    """`NOFILE`, or this process' own limit where that is less: a daemon without CAP_SYS_RESOURCE can't raise it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return NOFILE if hard == resource.RLIM_INFINITY else min(NOFILE, hard)
 

@@ -18,7 +18,7 @@ from day0.runs.errors import DiskFull, Infrastructure, Timeout
 from day0.sandboxes import environment, files, janitor, record, scratch
 from day0.sandboxes.clock import WallClock
 from day0.sandboxes.host import HOST_OUTPUT, admit_command
-from day0.sandboxes.images import Installed
+from day0.sandboxes.images import Images, Installed
 from day0.sandboxes.isolation import grants_network_namespace
 from day0.sandboxes.local_sandbox import LocalSandbox, Place
 from day0.sandboxes.portbook import PortBook
@@ -45,7 +45,7 @@ class LocalNode:
         self.name, self.root = name, root.absolute() / name
         self.clock = WallClock(cancel)
         self._env_allow, self._offline = tuple(env_allow), offline
-        self.images = Installed(_is_environment, _beside)
+        self.images: Images = Installed(_is_environment, _beside)
         self._sandboxes, self._wardens = self.root / "sandboxes", self.root / "wardens"
         self._caches = root.absolute() / "caches"
         for folder in (self._sandboxes, self._wardens):
