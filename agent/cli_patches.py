@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,16 @@ from day0.agent.cli_run import Json, Run
 
 PatchId = Annotated[str, typer.Argument(help="the beginning of a patch's digest, as `day0 patches RUN` lists it")]
 Reason = Annotated[str, typer.Option(help="a sentence that is kept with the review")]
+Named = Annotated[
+    list[str] | None, typer.Argument(metavar="[PATCH]...", help="only these; without, every approved one")
+]
+To = Annotated[
+    str | None, typer.Option(help="a bare repository on this machine, or owner/name on the forge; without: a folder")
+]
+Fork = Annotated[str | None, typer.Option(help="owner/name to push to, if that is another repository")]
+Base = Annotated[str | None, typer.Option(help="branch that is to be changed (default: main)")]
+Folder = Annotated[Path | None, typer.Option(help="where mails, cookbook entries and waivers go")]
+Author = Annotated[str | None, typer.Option(help="who signs off, `Name <mail>` (default: as git knows you)")]
 
 group = typer.Typer(
     help="Look at one patch, approve or reject it. A review is recorded and final, and is of exactly that content.",
@@ -47,7 +58,29 @@ def reject(patch: PatchId, reason: Reason = "", json: Json = False) -> None:
     reviewing.review(patch, "rejected", reason, as_json=json)
 
 
+def publish(
+    patch: Named = None,
+    *,
+    to: To = None,
+    fork: Fork = None,
+    base: Base = None,
+    folder: Folder = None,
+    author: Author = None,
+    json: Json = False,
+) -> None:
+    """Send what people approved: a branch and a draft pull request each, or a folder of mails for `git am`.
+
+    Given again it changes nothing that is as it should be. The token is read from DAY0_FORGE_TOKEN by this command
+    alone. Exit code 1: something approved was not sent, and the reason is said.
+    """
+    from day0.agent import publishing
+
+    asked = publishing.Asked(tuple(patch or ()), to, fork, base, folder, author)
+    raise typer.Exit(publishing.publish(asked, as_json=json))
+
+
 def add_to(app: typer.Typer) -> None:
     """Registers this module's commands."""
     app.command()(patches)
+    app.command()(publish)
     app.add_typer(group, name="patch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ from day0.sandboxes.spec import CancelToken
 from day0.tools.engines.base import Engine
 
 if TYPE_CHECKING:
+    from day0.tools.forge.base import Forge
+    from day0.tools.publish_git import Place
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 CHECKPOINT_SCHEMA = "day0_checkpoints"
@@ -40,8 +43,9 @@ QUIET = {
 
 
 def quiet() -> None:
-    """Telemetry off, strict checkpoints on, for this process and what it starts."""
+    """Telemetry off, strict checkpoints on, and no forge's token, for this process and what it starts."""
     os.environ.update(QUIET)
+    os.environ.pop("DAY0_FORGE_TOKEN", None)  # `day0 publish` alone takes it, before it comes here
 
 
 quiet()
@@ -197,6 +201,36 @@ def saver(settings: Settings) -> Iterator[BaseCheckpointSaver[str]]:
         raise Infrastructure(
             f"the checkpoints can't be used ({error}); delete {file} and resume: the ledger has all"
         ) from error
+
+
+@contextmanager
+def forge(to: str, fork: str, base: str, *, api: str, token: str) -> Iterator[tuple[Forge, Place]]:
+    """The forge that `to` names (a bare repository on this machine, or owner/name), and where git finds it.
+
+    Raises `UserError`.
+    """
+    from day0.sandboxes.clock import WallClock
+    from day0.tools.forge import files, github
+    from day0.tools.forge.pace import Pace
+    from day0.tools.publish_git import Place
+
+    pace = Pace(WallClock(lambda: False))
+    folder = Path(to.removeprefix("file://")).expanduser()
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        if fork:
+            raise UserError("a bare repository on this machine takes no fork")
+        url = folder.absolute().as_uri()
+        yield files.FileForge(folder.absolute(), pace), Place(url, base, url)
+        return
+    host = r"https://github\.com/" if api == github.API else r"https?://[^/]+/"
+    name = re.sub(rf"\A{host}|\.git\Z|/\Z", "", to)
+    if not github.NAME.match(name):
+        raise UserError(f"{to[:80]!r} is neither a bare repository on this machine nor a repository as owner/name")
+    if not token:
+        raise UserError("a forge needs a token that may push and open pull requests: set DAY0_FORGE_TOKEN for this one")
+    with github.Api(pace, token=token, api=api) as client:
+        urls = [github.clone_url(each, api=api) for each in (name, fork or name)]
+        yield github.GitHub(client, name, fork=fork), Place(urls[0], base, urls[1], token)
 
 
 @contextmanager

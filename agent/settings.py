@@ -36,6 +36,11 @@ class Settings(BaseSettings):
     llm_budget_usd: float | None = Field(default=None, gt=0, description="needs the two prices")
     llm_usd_in: float = Field(default=0.0, ge=0, description="USD per million prompt tokens; 0 = unknown")
     llm_usd_out: float = Field(default=0.0, ge=0, description="USD per million written tokens; 0 = unknown")
+    forge_to: str | None = Field(default=None, description="where `day0 publish` sends: owner/name, a bare repository")
+    forge_fork: str | None = Field(default=None, description="owner/name to push to; default: the same repository")
+    forge_base: str = Field(default="main", description="branch that pull requests ask to change")
+    forge_api: str = Field(default="https://api.github.com", description="REST API of the forge")
+    forge_author: str | None = Field(default=None, description="`Name <mail>` of the sign-off; default: git's own")
     target: str = "cpu"
     policy: str = "auto"
     budget_hours: float = Field(default=24.0, gt=0)

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from day0.runs.errors import DiskFull, Infrastructure, Refused
+from day0.sandboxes.redact import Redactor
 
 OPTIONS = {
     "core.hooksPath": "/dev/null",
@@ -40,11 +41,11 @@ def difference(before: Mapping[str, str | None], after: Mapping[str, str]) -> st
     """The unified diff from one state of files to another, in git's format. Raises `Infrastructure`."""
     with _repository() as (git, folder):
         _put(folder, {path: text for path, text in before.items() if text is not None})
-        _git(git, "add", "--all")
+        run(git, "add", "--all")
         _put(folder, after)
         if new := [path for path in after if before.get(path) is None]:
-            _git(git, "add", "--intent-to-add", "--", *new)
-        return _git(git, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "-U3")
+            run(git, "add", "--intent-to-add", "--", *new)
+        return run(git, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "-U3")
 
 
 def apply(diff: str, files: Mapping[str, str], *, moved: bool = False) -> dict[str, str]:
@@ -56,7 +57,7 @@ def apply(diff: str, files: Mapping[str, str], *, moved: bool = False) -> dict[s
         _put(folder, files)
         place = folder / ".git" / "day0.diff"
         place.write_bytes(diff.encode())
-        told = _git(git, "apply", "--verbose", "--whitespace=nowarn", "-p1", str(place))
+        told = run(git, "apply", "--verbose", "--whitespace=nowarn", "-p1", str(place))
         if not moved and (at := _MOVED.search(told)):
             raise DoesNotApply(f"the patch fits only {at[1]} lines away from where it says: it was made for other text")
         return _taken(folder)
@@ -73,17 +74,18 @@ def _repository() -> Iterator[tuple[Any, Path]]:
             folder = Path(name, "tree")
             folder.mkdir()
             git = Git(str(folder))
-            git.update_environment(**_environment(folder))
-            _git(git, "init", "--quiet", "--template=")
+            git.update_environment(**environment(folder))
+            run(git, "init", "--quiet", "--template=")
             yield git, folder
     except OSError as error:
         raise DiskFull(f"there is no room for a patch's files: {error.strerror}") from error
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """Names every place itself, so that nothing set outside leads git elsewhere."""
+def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Names every place itself, so that nothing set outside leads git elsewhere. `more` are further settings."""
     home, own = str(folder.parent), folder / ".git"
-    settings = {f"GIT_CONFIG_{part}_{n}": word for n, pair in enumerate(OPTIONS.items()) for part, word in
+    options = {**OPTIONS, **(more or {})}
+    settings = {f"GIT_CONFIG_{part}_{n}": word for n, pair in enumerate(options.items()) for part, word in
                 zip(("KEY", "VALUE"), pair, strict=True)}  # fmt: skip
     return {
         "HOME": home, "XDG_CONFIG_HOME": home, "LC_ALL": "C",
@@ -91,22 +93,23 @@ def _environment(folder: Path) -> dict[str, str]:
         "GIT_OBJECT_DIRECTORY": str(own / "objects"), "GIT_COMMON_DIR": str(own), "GIT_CONFIG_PARAMETERS": "",
         "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
         "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": home,
-        "GIT_CONFIG_COUNT": str(len(OPTIONS)), **settings,
+        "GIT_CONFIG_COUNT": str(len(options)), **settings,
     }  # fmt: skip
 
 
-def _git(git: Any, *words: str) -> str:
-    """Runs git; its output, or stderr for `apply`. Raises `DoesNotApply`, `Infrastructure`."""
+def run(git: Any, *words: str, timeout_s: float | None = None) -> str:
+    """Runs git; its output, or stderr for `apply`. Raises `DoesNotApply`, `Infrastructure` (also after `timeout_s`)."""
     from git.exc import GitCommandError, GitCommandNotFound
 
     try:
         code, out, said = git.execute(
-            ["git", *words], with_extended_output=True, stdout_as_string=False, strip_newline_in_stdout=False
-        )
+            ["git", *words], with_extended_output=True, stdout_as_string=False, strip_newline_in_stdout=False,
+            kill_after_timeout=timeout_s,
+        )  # fmt: skip
     except GitCommandNotFound:
         raise Infrastructure("patches need git: install it (Debian, Ubuntu: apt install git)") from None
     except GitCommandError as error:
-        told = str(error.stderr)
+        told = Redactor()(str(error.stderr))
         reason = _FAILED.search(told)
         if words[0] == "apply":
             raise DoesNotApply(f"the patch does not apply: {reason[1] if reason else told.strip()[:200]}") from None
@@ -143,4 +146,4 @@ def _taken(folder: Path) -> dict[str, str]:
     return out
 
 
-__all__ = ["DoesNotApply", "apply", "difference"]
+__all__ = ["DoesNotApply", "apply", "difference", "environment", "run"]
