@@ -1,6 +1,6 @@
 """A folder to hand over: mails as `git format-patch` writes them, the text of each pull request, and what comes after.
 
-`git am 00*.patch` in a checkout of the engine applies the series; nothing here needs a network.
+`git am --keep-non-patch 00*.patch` in a checkout of the engine applies the series; nothing here needs a network.
 """
 
 from __future__ import annotations

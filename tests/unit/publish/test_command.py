@@ -110,7 +110,7 @@ def test_without_a_forge_a_folder_holds_what_git_am_takes(day0, run, staging):
     mails = sorted(Path("out").glob("*.patch"))
     assert code == 0 and len(mails) == 2 and len(list(Path("out").glob("*.pull.md"))) == 2
     work = Repo(staging.work.working_dir)
-    work.git.am("--quiet", *[str(m.absolute()) for m in mails])
+    work.git.am("--quiet", "--keep-non-patch", *[str(m.absolute()) for m in mails])
     head = work.head.commit
     assert head.author.email == "ada@example.org" and "Signed-off-by: Ada Person <ada@example.org>" in head.message
     text = (head.tree / engine.METADATA.removeprefix("sglang/")).data_stream.read().decode()
