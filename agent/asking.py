@@ -8,6 +8,7 @@ from day0.agent import limits
 from day0.agent.settings import Settings
 from day0.runs.engine_facts import ModelFacts
 from day0.runs.errors import Refused, UserError
+from day0.runs.ledger import utc_now
 from day0.runs.schema import RunRequest
 from day0.runs.workload import Target, Workload
 
@@ -30,6 +31,7 @@ class Asked:
     policy: str | None = None
     max_attempts: int | None = None
     world: str | None = None
+    deadline: str | None = None
 
 
 def request(asked: Asked, settings: Settings) -> RunRequest:
@@ -79,6 +81,7 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         policy=policy,
         seed=asked.seed,
         budget_hours=hours,
+        deadline_s=limits.seconds_until(asked.deadline, utc_now()),
         max_attempts=asked.max_attempts or target.max_attempts or 200,
     )
 

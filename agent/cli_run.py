@@ -16,6 +16,9 @@ Seed = Annotated[int, typer.Option(help="the same seed gives the same traffic an
 Policy = Annotated[str | None, typer.Option(help="auto, playbook, llm, tpe, random or default")]
 Again = Annotated[bool, typer.Option("--again", help="start a new run though the same one is finished")]
 World = Annotated[str | None, typer.Option(help="simulated node: a shipped world or a YAML file; default: the model's")]
+Deadline = Annotated[
+    str | None, typer.Option(help="when all must be over, closing included: `6h`, `90m`, or `2026-12-24T18:00`")
+]
 Most = Annotated[int | None, typer.Option("--max-attempts", help="candidates to try beyond the baseline")]
 
 
@@ -30,12 +33,15 @@ def run(
     again: Again = False,
     max_attempts: Most = None,
     world: World = None,
+    deadline: Deadline = None,
     json: Json = False,
 ) -> None:
     """Search, confirm, write the recipe and replay it, with live progress."""
     from day0.agent import running
 
-    asked = running.Asked(model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world)
+    asked = running.Asked(
+        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline
+    )
     raise typer.Exit(running.run(asked, again=again, as_json=json))
 
 
@@ -50,12 +56,15 @@ def submit(
     again: Again = False,
     max_attempts: Most = None,
     world: World = None,
+    deadline: Deadline = None,
     json: Json = False,
 ) -> None:
     """Put a run into the queue and return; `day0 resume RUN` works on it."""
     from day0.agent import running
 
-    asked = running.Asked(model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world)
+    asked = running.Asked(
+        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline
+    )
     running.submit(asked, again=again, as_json=json)
 
 
@@ -70,26 +79,28 @@ def resume(
     run: Run,
     budget_hours: Budget = None,
     max_attempts: Most = None,
+    deadline: Deadline = None,
     json: Json = False,
 ) -> None:
     """Continue a run from the ledger: after Ctrl-C, a kill, a mended node, or with a raised budget."""
     from day0.agent import running
 
-    raise typer.Exit(running.resume(run, budget_hours=budget_hours, max_attempts=max_attempts, as_json=json))
+    more = running.More(budget_hours, max_attempts, deadline)
+    raise typer.Exit(running.resume(run, more, as_json=json))
 
 
 def retry(
     run: Run,
     budget_hours: Budget = None,
     max_attempts: Most = None,
+    deadline: Deadline = None,
     json: Json = False,
 ) -> None:
     """Search on in a finished run. What is done stays done: nothing is measured twice."""
     from day0.agent import running
 
-    raise typer.Exit(
-        running.resume(run, budget_hours=budget_hours, max_attempts=max_attempts, as_json=json, finished=True)
-    )
+    more = running.More(budget_hours, max_attempts, deadline)
+    raise typer.Exit(running.resume(run, more, as_json=json, finished=True))
 
 
 def cancel(run: Run) -> None:

@@ -16,6 +16,7 @@ from day0.agent.replay import Replayed, replay
 from day0.agent.seeing import pairs_allowed
 from day0.agent.stability import stability as under_load
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
+from day0.agent.view import time_left_s
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, Pair, Rung, Verdict
 from day0.runs.ledger_writer import Writer
@@ -60,6 +61,7 @@ def next_challenger(parts: Parts, run_id: str, workload: Workload) -> Attempt | 
         if (value := decide.worth(a, run.request, gpus, workload) or 0.0) > floor
     ]
     spent_up = run.spent_node_s >= run.request.budget_hours * 3600
+    spent_up = spent_up or time_left_s(parts.ledger, run, parts.pool.count()) <= 0
     if not ranked or (tried and spent_up):
         return None
     return max(ranked, key=lambda row: row[:2])[2]
@@ -152,7 +154,8 @@ def _allowed(parts: Parts, run: Run, challenger: Attempt, workload: Workload) ->
     ]
     if known:
         return int(known[0])
-    most = pairs_allowed(run.request, parts.ledger.attempts(run.id), run.spent_node_s)
+    left = time_left_s(parts.ledger, run, parts.pool.count())
+    most = pairs_allowed(run.request, parts.ledger.attempts(run.id), run.spent_node_s, left)
     with parts.ledger.write(run.id) as writer:
         writer.event("pairs_allowed", {"workload": workload.name, "most": most}, attempt=challenger.id)
     return most

@@ -14,7 +14,9 @@ from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run
 def current_view(parts: Parts, run: Run) -> RunView:
     """The policy's view of a run, as the ledger has it now."""
     at = parts.environments
-    return view.view(parts.ledger, run, build=at.engine_build, node=parts.node, images=at.images)
+    return view.view(
+        parts.ledger, run, build=at.engine_build, node=parts.node, images=at.images, nodes=parts.pool.count()
+    )
 
 
 def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> ClimbInputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -15,11 +16,11 @@ from day0.agent.live import Screen
 from day0.agent.settings import Settings
 from day0.agent.sources import opened
 from day0.runs.errors import UserError
-from day0.runs.ledger import Ledger
+from day0.runs.ledger import Ledger, utc_now
 from day0.runs.queue import ControllerLock, request_cancel
 from day0.runs.schema import RUN_FINISHED, Run, RunStatus, Submitted
 
-__all__ = ["Asked", "cancel", "resume", "run", "submit"]
+__all__ = ["Asked", "More", "cancel", "resume", "run", "submit"]
 
 FOLLOW_S = 0.5
 EXIT = {RunStatus.DONE: 0, RunStatus.NO_WINNER: 1, RunStatus.CANCELLED: 1, RunStatus.FAILED: 3}
@@ -63,27 +64,41 @@ def _without(asked: Asked, found: Submitted) -> dict[str, dict[str, float]]:
     """The limits that were given and don't count, told on stderr: a run that was there already keeps its own."""
     if not (found.joined or found.finished):
         return {}
-    without = limits.ignored(found.run, asked.budget_hours, asked.max_attempts)
+    until = limits.seconds_until(asked.deadline, utc_now())
+    without = limits.ignored(found.run, asked.budget_hours, asked.max_attempts, until)
     if without:
         typer.echo(limits.words(found.run, without), err=True)
     return without
 
 
-def resume(
-    run_id: str, *, budget_hours: float | None, max_attempts: int | None, as_json: bool, finished: bool = False
-) -> int:
+@dataclass(frozen=True)
+class More:
+    """Limits given to `resume` and `retry`; None = the run keeps its own."""
+
+    budget_hours: float | None = None
+    max_attempts: int | None = None
+    deadline: str | None = None
+
+
+def resume(run_id: str, more: More, *, as_json: bool, finished: bool = False) -> int:
     """Goes on with a run. `finished` (retry) is needed to search on in one that is done."""
-    limits.check(budget_hours, max_attempts)
+    limits.check(more.budget_hours, more.max_attempts)
+    until = limits.seconds_until(more.deadline, utc_now())
     with opened() as (settings, ledger):
         known = ledger.run(run_id)
-        more = budget_hours is not None or max_attempts is not None
+        given = more != More()
         if finished and known.status not in RUN_FINISHED:
             works = "works on it" if known.status == RunStatus.QUEUED else "follows it, or goes on with it"
             raise UserError(f"run {run_id} is {known.status} already: `day0 resume {run_id}` {works}")
-        if known.status in (RunStatus.DONE, RunStatus.NO_WINNER) and not (finished or more):
+        if known.status in (RunStatus.DONE, RunStatus.NO_WINNER) and not (finished or given):
             raise UserError(f"run {run_id} is {known.status}; `day0 retry {run_id}` searches on, keeping what is done")
-        if known.status in RUN_FINISHED or more:
-            known = ledger.resume(run_id, budget_hours=budget_hours, max_attempts=max_attempts)
+        if known.status in RUN_FINISHED or given:
+            known = ledger.resume(
+                run_id,
+                budget_hours=more.budget_hours,
+                max_attempts=more.max_attempts,
+                deadline_s=None if until is None else until + ledger.age_s(known),
+            )
         return _work(settings, ledger, known, as_json)
 
 

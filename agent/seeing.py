@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, log, sqrt
+from math import ceil, inf, log, sqrt
 from statistics import median
 
 from day0.agent.policy.decide import leader_of, worth
@@ -80,10 +80,15 @@ def pairs_likely(request: RunRequest, attempts: tuple[Attempt, ...], workload: W
     return min(most, max(LEAST_PAIRS, needed) + 1)
 
 
-def pairs_allowed(request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float) -> int:
-    """Pairs that the budget still pays for beside stability and replay: two at least, the target's limit at most."""
+def pairs_allowed(
+    request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float, deadline_left_s: float = inf
+) -> int:
+    """Pairs that budget and deadline still pay for beside stability and replay: two at least, the target's limit at
+    most.
+    """
     one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
-    left = request.budget_hours * 3600 - spent_node_s - request.target.measure.stability_s - 2 * one
+    left = min(request.budget_hours * 3600 - spent_node_s, deadline_left_s)
+    left -= request.target.measure.stability_s + 2 * one
     return max(LEAST_PAIRS, min(request.target.measure.max_pairs, int(left / (2 * one))))
 
 
@@ -97,6 +102,27 @@ def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) 
     return boots * one + len(request.workloads) * request.target.measure.stability_s
 
 
-def search_left_s(request: RunRequest, attempts: tuple[Attempt, ...], spent_node_s: float, noise: float) -> float:
-    """Node seconds that the search may still spend; the closing time is already reserved."""
-    return request.budget_hours * 3600 - spent_node_s - closing_s(request, attempts, noise)
+def search_left_s(
+    request: RunRequest,
+    attempts: tuple[Attempt, ...],
+    spent_node_s: float,
+    noise: float,
+    deadline_left_s: float = inf,
+) -> float:
+    """Node seconds that the search may still spend; the closing time is already reserved.
+
+    A deadline is reckoned as if one node worked: closing uses one, and a batch waits for its slowest climb.
+    """
+    left = min(request.budget_hours * 3600 - spent_node_s, deadline_left_s)
+    return left - closing_s(request, attempts, noise)
+
+
+def deadline_left_s(request: RunRequest, spent_node_s: float, wall_s: float, nodes: int) -> float:
+    """Seconds until the deadline, endless where there is none.
+
+    The time that passed is the larger of the wall time since the request and what each node has worked: a simulated
+    node works hours in a second, a real one never more than the wall.
+    """
+    if request.deadline_s is None:
+        return inf
+    return request.deadline_s - max(wall_s, spent_node_s / max(1, nodes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from day0.agent.policy.base import Answer, RunView
-from day0.agent.seeing import noise, search_left_s, tried
+from day0.agent.seeing import deadline_left_s, noise, search_left_s, tried
 from day0.runs.errors import Infrastructure
 from day0.runs.ledger import Ledger
 from day0.runs.schema import AttemptStatus, Run
@@ -14,8 +14,10 @@ KEPT = AttemptStatus.KEPT
 NO_IMAGES: Mapping[str, str] = {}
 
 
-def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str, str] = NO_IMAGES) -> RunView:
-    """The frozen view of a run; `images` are further engine images by digest.
+def view(
+    ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str, str] = NO_IMAGES, nodes: int = 1
+) -> RunView:
+    """The frozen view of a run; `images` are further engine images by digest, `nodes` how many work on it.
 
     Raises `Infrastructure` before its survey is in the ledger.
     """
@@ -38,7 +40,7 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str
         baseline=run.baseline,
         leader=run.leader,
         noise=floor,
-        budget_left_s=search_left_s(run.request, attempts, run.spent_node_s, floor),
+        budget_left_s=search_left_s(run.request, attempts, run.spent_node_s, floor, time_left_s(ledger, run, nodes)),
         attempts_left=run.request.max_attempts - tried(attempts),
         answers=tuple(Answer.model_validate(answer) for answer in ledger.answers(run.id)),
         boots=boots,
@@ -46,3 +48,8 @@ def view(ledger: Ledger, run: Run, *, build: str, node: str, images: Mapping[str
         tables=tables,
         images=dict(images),
     )
+
+
+def time_left_s(ledger: Ledger, run: Run, nodes: int) -> float:
+    """Seconds until the run's deadline; endless where it has none."""
+    return deadline_left_s(run.request, run.spent_node_s, ledger.age_s(run), nodes)

@@ -43,6 +43,10 @@ class Ledger(PatchReads):
         """Where it lies, password included: for `ControllerLock`, never for display."""
         return self._engine.url.render_as_string(hide_password=False)
 
+    def age_s(self, run: Run) -> float:
+        """Wall seconds since the run was requested, never below 0."""
+        return max(0.0, (self._now() - run.created_at).total_seconds())
+
     def close(self) -> None:
         """Gives back its connections."""
         self._engine.dispose()
@@ -101,6 +105,8 @@ class Ledger(PatchReads):
                     f"run {run_id} has used {spent:.2f} of its {request.budget_hours:g} node-hours: "
                     "give it more with --budget-hours"
                 )
+            if request.deadline_s is not None and self.age_s(run) >= request.deadline_s:
+                raise UserError(f"the deadline of run {run_id} has passed: give it a later one with --deadline")
             if run.status in RUN_FINISHED:
                 other = writer.active()
                 if other:
