@@ -13,18 +13,19 @@ from pathlib import Path
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import LOG_BYTES, Booted, Facts, Lease
 from day0.agent.preparing import prove, verify
+from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import ArtifactKept, Fact, FailureClass, LoadPoint, Rung, RungStarted, Verdict
 from day0.runs.schema import Attempt
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
-from day0.tools import canary, image, judge
+from day0.tools import canary, image, judge, probes
 from day0.tools.canary import Checked, Reference
 from day0.tools.knee import start_rate
 from pydantic import TypeAdapter
 
-Judged = Generator[Fact, None, Verdict]
+Judging = Generator[Fact, None, Verdict]
 REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
 SERVED_CONCURRENCY = 8
 """of the checks of answers, where the server does not say how many requests it runs at once"""
@@ -79,9 +80,9 @@ def engaged(booted: Booted, inputs: ClimbInputs, candidate: Candidate) -> None:
         engagement.check(inputs.patches_of(candidate), inputs.tables_of(candidate), log)
 
 
-def ladder(attempt: Attempt, inputs: ClimbInputs) -> list[tuple[Rung, Callable[[Booted, ClimbInputs], Judged]]]:
+def ladder(attempt: Attempt, inputs: ClimbInputs) -> list[tuple[Rung, Callable[[Booted, ClimbInputs], Judging]]]:
     """The rungs above `boot`. Nothing is screened while there is no incumbent to beat."""
-    rungs: list[tuple[Rung, Callable[[Booted, ClimbInputs], Judged]]] = [(Rung.ANSWER, answer)]
+    rungs: list[tuple[Rung, Callable[[Booted, ClimbInputs], Judging]]] = [(Rung.ANSWER, answer)]
     if inputs.incumbent:
         rungs.append((Rung.SCREEN, screen))
     return [*rungs, (Rung.ACCURACY, accuracy), (Rung.MEASURE, measure)]
@@ -94,7 +95,7 @@ def failure(rung: Rung, failed: CandidateFailed) -> Verdict:
     )
 
 
-def answer(booted: Booted, inputs: ClimbInputs) -> Judged:
+def answer(booted: Booted, inputs: ClimbInputs) -> Judging:
     """Real generations: coherent, right, alike alone and at load, and at long context."""
     found = canary.answer(
         booted.harness,
@@ -103,12 +104,14 @@ def answer(booted: Booted, inputs: ClimbInputs) -> Judged:
         concurrency=served(booted),
         long_chars=min(40_000, int(inputs.model_facts.context * LONG_CHARS_SHARE * chars_per_token(inputs))),
         reference=reference(inputs),
+        kit=kit(booted, inputs),
     )
     yield from keep(found, "answer")
+    yield CanariesSeen(boot=booted.lease.boot, found=found.canaries)
     return found.verdict()
 
 
-def accuracy(booted: Booted, inputs: ClimbInputs) -> Judged:
+def accuracy(booted: Booted, inputs: ClimbInputs) -> Judging:
     """The model's task at the served concurrency, paired with the baseline's answers."""
     found = canary.accuracy(
         booted.harness,
@@ -118,7 +121,19 @@ def accuracy(booted: Booted, inputs: ClimbInputs) -> Judged:
         reference=reference(inputs),
     )
     yield from keep(found, "accuracy")
+    for judged in found.judged:
+        yield Judged(boot=booted.lease.boot, found=judged)
     return found.verdict()
+
+
+def kit(booted: Booted, inputs: ClimbInputs) -> probes.Kit:
+    """What this boot is asked beyond plain questions: what its launch has a parser for, by the server's own account."""
+    named = {name: booted.server.facts.resolved.get(name) for name in ("tool_call_parser", "reasoning_parser")}
+    return probes.Kit(
+        chat_template=inputs.model_facts.chat_template,
+        tool_parser=str(named["tool_call_parser"] or ""),
+        reasoning_parser=str(named["reasoning_parser"] or ""),
+    )
 
 
 def keep(found: Checked, name: str) -> Facts:
@@ -142,7 +157,7 @@ def chars_per_token(inputs: ClimbInputs) -> float:
     return 1.0 if inputs.model_facts.vocab <= 512 else 2.5
 
 
-def screen(booted: Booted, inputs: ClimbInputs) -> Judged:
+def screen(booted: Booted, inputs: ClimbInputs) -> Judging:
     """One load point at 1.05 times the incumbent's knee, for each workload: promising on any is enough."""
     why = ""
     for workload in inputs.workloads:
@@ -160,7 +175,7 @@ def screen(booted: Booted, inputs: ClimbInputs) -> Judged:
     return Verdict(rung=Rung.SCREEN, passed=False, failure=FailureClass.NOT_PROMISING, evidence=why, detail=why)
 
 
-def measure(booted: Booted, inputs: ClimbInputs) -> Judged:
+def measure(booted: Booted, inputs: ClimbInputs) -> Judging:
     """Brackets the knee of each workload; below the SLO everywhere is a failure, on one of several is not."""
     missed: CandidateFailed | None = None
     found = 0

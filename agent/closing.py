@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from day0.agent import confirm, crashpoints, story, writing
+from day0.agent.accuracies import lossy
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.lease import Facts
 from day0.agent.nodes import Work
@@ -18,7 +19,7 @@ from day0.agent.stability import stability as under_load
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.agent.view import time_left_s
 from day0.runs.errors import CandidateFailed, Infrastructure
-from day0.runs.facts import Fact, Pair, Rung, Verdict
+from day0.runs.facts import Fact, FailureClass, Pair, Rung, Verdict
 from day0.runs.ledger_writer import Writer
 from day0.runs.patches import Patch
 from day0.runs.recipe import parse, render
@@ -85,6 +86,9 @@ def settle(parts: Parts, run_id: str, workload: Workload) -> None:
 def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload) -> None:
     """One step: a pair, the comparison, or the stability run; the caller comes again until it is settled."""
     run = parts.ledger.run(run_id)
+    if lost := lossy(parts.ledger, challenger.id):
+        _judge(parts, run_id, challenger, workload, ok=False, reason=lost)
+        return
     base = next(a for a in parts.ledger.attempts(run_id) if a.id == run.baseline)
     rules = run.request.target.measure
     who = challenger.id.rpartition("-")[2]
@@ -167,7 +171,11 @@ def _judge(parts: Parts, run_id: str, challenger: Attempt, workload: Workload, *
             challenger.verdict(Rung.CONFIRM) is None
             and parts.ledger.attempt(challenger.id).verdict(Rung.CONFIRM) is None
         ):
-            failure = None if ok else "not_better"
+            failure = (
+                None
+                if ok
+                else (FailureClass.ACCURACY_WRONG_OUTPUT if lossy(parts.ledger, challenger.id) else "not_better")
+            )
             verdict = Verdict.model_validate(
                 {
                     "rung": Rung.CONFIRM,

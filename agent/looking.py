@@ -132,6 +132,7 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     for won in told["winners"]:
         if won["best"] is not None:
             say(show_.best_line(won, simulated=told["simulated"]))
+            say(line(show_.answers_line(won), 600) + SIMULATED * told["simulated"])
     say(f"run {run_id}: {told['status']}{': ' + line(told['reason'], 400) if told['reason'] else ''}")
     label = SIMULATED * told["simulated"]
     say(f"{line(told['model'])} on {told['target']}{label}, policy {told['policy']}, seed {told['seed']}")

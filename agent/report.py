@@ -67,6 +67,8 @@ def page(ledger: Ledger, run_id: str) -> str:
 def _workload(run: Run, workload: Workload, won: Mapping[str, Any], attempts: Sequence[Attempt]) -> Iterator[str]:
     yield f"<h2>{text(workload.name)}</h2>"
     yield f'<p class="best">{text(show.best_line(won, simulated=run.request.target.kind == "twin"))}</p>'
+    if won["accuracy"] is not None:
+        yield f"<p>{text(show.answers_line(won))}</p>"
     yield f"<p>{workload.input_tokens} tokens in, {workload.output_tokens} out, {text(workload.arrival)}, "
     yield f"{workload.cached_share:.0%} of the input shared.</p>"
     if won["waterfall"]:

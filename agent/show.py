@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from day0.agent import overhead, story
+from day0.agent.accuracies import accuracy
 from day0.agent.waterfalls import waterfall
+from day0.runs.accuracy import Judgement
 from day0.runs.facts import Rung
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, Run
@@ -137,6 +139,7 @@ def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
         "best": best_of(leads, workload),
         "waterfall": waterfall(run, leads, attempts, of, told) if leads is not None else [],
         "explained": [d.model_dump(mode="json") for d in leads.diagnoses(workload)] if leads is not None else [],
+        "accuracy": accuracy(ledger, best).model_dump(mode="json") if leads is not None and best else None,
         "stability": next((dict(d["found"]) for d in reversed(held) if d["workload"] == workload), None),
         "goodput_tok_s": knee.goodput_tok_s if knee else None,
         "gain": last.gain if last else None,
@@ -185,6 +188,18 @@ def best_line(won: Mapping[str, Any], *, simulated: bool) -> str:
         upper = "" if won["gain_upper"] is None else f" to {won['gain_upper']:+.1%}"
         text += f"; {won['gain']:+.1%} over the baseline (95 % bounds {won['gain_lower']:+.1%}{upper})"
     return text
+
+
+def answers_line(won: Mapping[str, Any]) -> str:
+    """What is known of the best one's answers, in one line; empty where none leads."""
+    found = won["accuracy"]
+    if found is None:
+        return ""
+    tasks = "; ".join(Judgement.model_validate(task).told() for task in found["tasks"] if task["tier"] == 2)
+    off = ", ".join(f"{c['name']} {c['state']}" for c in found["canaries"] if c["state"] != "passed")
+    text = f"{won['workload']}: answers of the best: {found['label']}" + (f" ({tasks})" if tasks else "")
+    good = sum(c["state"] == "passed" for c in found["canaries"])
+    return text + (f"; {good} canaries passed" if good else "") + (f", {off}" if off else "")
 
 
 def _is_on(pairs: tuple[Any, ...], workload: str) -> bool:

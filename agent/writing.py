@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from day0.agent import figures
+from day0.agent.accuracies import accuracy
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
@@ -55,6 +56,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
         launch=LaunchLine(argv=placeholders(launch.argv, candidate.model), env=dict(launch.env)),
         figures=figures.figures(workload, boots, seen.noise, simulated=run.request.target.kind == "twin"),
         gain=_gain(parts, run, winner),
+        accuracy=accuracy(parts.ledger, winner.id),
         stability=_stability(parts, run, winner, workload),
         waterfall=waterfall(run, winner, seen.attempts, workload),
         workload=workload,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
+from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.findings import Explained, Held
 from day0.runs.patches import Patch, Table
@@ -281,6 +282,8 @@ Fact = Annotated[
     | Explained
     | PairMeasured
     | Held
+    | CanariesSeen
+    | Judged
     | FigureChecked
     | ArtifactKept
     | NodeChecked

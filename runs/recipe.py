@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from day0.runs.accuracy import Canary, Judgement
 from day0.runs.candidate import Candidate
 from day0.runs.documents import load
 from day0.runs.engine_facts import NodeFacts
@@ -87,14 +88,12 @@ class Gain(Frozen):
 
 
 class Accuracy(Frozen):
-    """The accuracy rung: right answers of the baseline and of this configuration on the same questions."""
+    """What is known of its answers against the fixed reference. Only the label `lossless within margin` says that."""
 
-    task: str
-    checked: int = Field(ge=1)
-    reference: float = Field(description="share of right answers, or of agreement, of the reference")
-    measured: float
-    margin: float = Field(description="loss that is tolerated, as a share")
-    detail: str = ""
+    label: str = Field(description="lossless within margin, inconclusive, no collapse or accuracy unverified")
+    reference: str = Field(description="what it was compared with, in words; empty: with nothing")
+    tasks: tuple[Judgement, ...] = ()
+    canaries: tuple[Canary, ...] = ()
 
 
 class Step(Frozen):

@@ -17,7 +17,8 @@ NOTES = {
     "launch": "the line as it was run; {port}, {model} and {host} differ from boot to boot",
     "figures": "value, and the range in which a replay counts as the same; all throughputs are per whole node",
     "gain": "over the baseline, interleaved boots on the same arrivals: 0.1 = 10 % more; lower: one-sided 95 % bound",
-    "accuracy": "shares of right answers on the same questions, at the load that is served",
+    "accuracy": "shares of right answers on the same questions, at the load that is served; margin, difference and its "
+    "one-sided 95 % bound as shares: 0.01 = one point",
     "stability": "under load for long, in node seconds; memory in bytes over all accelerators, null = unknown",
     "waterfall": "the accepted changes in their order: key -> [before, after]",
     "workload": "the traffic that it was measured with",
@@ -38,6 +39,9 @@ def headline(recipe: Recipe) -> str:
     lines = [f"{recipe.model.id} on {recipe.target.name}, workload {recipe.workload.name}"]
     lines += [_figure(figure) for figure in recipe.figures]
     lines.append(_gain(recipe))
+    if recipe.accuracy is not None:
+        against = f" against {recipe.accuracy.reference}" if recipe.accuracy.reference else ""
+        lines.append(f"answers: {recipe.accuracy.label}{against}")
     lines += ["", f"again:   {recipe.replay}", "by hand: " + " ".join(map(_quoted, recipe.launch.argv))]
     return "\n".join(f"# {_one_line(line)}".rstrip() for line in lines)
 

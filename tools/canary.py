@@ -7,22 +7,25 @@ that checked nothing is a failure (S34). Without a reference (the baseline itsel
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
-from day0.runs.errors import UserError
+from day0.runs.accuracy import Canary, Judgement
 from day0.runs.facts import FailureClass, Rung, Verdict
 from day0.runs.values import Frozen
-from day0.tools import noninferiority
+from day0.tools import noninferiority, probes
 from day0.tools.bench import Answer, Question, Served
+from day0.tools.taskfile import TaskItem, right, rights, score, task_of
 from day0.tools.text import prose
 
-TASK_FILE = "day0-task.jsonl"
+__all__ = ["Answer", "Checked", "Reference", "TaskItem", "accuracy", "answer", "right", "task_of"]
+
 MARGIN = 0.05
 """Accuracy may fall behind the reference by five points."""
+FULL_MARGIN = 0.01
+"""What the winner may lose on a whole task: one point."""
+OWN_TASK = "the model's own task"
 CONTROL = 0.5
 """Of the task that a baseline must get right: a control that fails says nothing about candidates (S35)."""
 SAMPLE, PROSE, PROSE_ACCURACY, ALONE = 24, 8, 40, 4
@@ -31,7 +34,12 @@ AGREE_SHARE = 0.7
 REPEAT_SHARE = 0.75
 DEGENERATE = 0.2
 TASK_TOKENS, PROSE_TOKENS, PROSE_CHARS = 16, 32, 240
-LONG_NUMBER = "7341"
+TIER_1 = 200
+"""questions that every candidate is asked"""
+SAME_STACK = "same-stack"
+"""The reference is the plainest configuration on this very node: what all of them get wrong alike is not seen."""
+LONG_NUMBER, LONG = "7341", "long context"
+FORCED, FORCED_PROSE = 12, 2
 
 Reference = tuple[Answer, ...]
 """The baseline's answers, of both rungs."""
@@ -45,13 +53,6 @@ class Asker(Protocol):
     ) -> tuple[Answer, ...]: ...
 
 
-class TaskItem(Frozen):
-    """A question with its right answer."""
-
-    prompt: str
-    answer: str
-
-
 class Checked(Frozen):
     """What a check found; `answers` are what a baseline's check hands on as the reference."""
 
@@ -63,30 +64,14 @@ class Checked(Frozen):
     checked: int = 0
     score: float | None = None
     answers: Reference = ()
+    canaries: tuple[Canary, ...] = ()
+    judged: tuple[Judgement, ...] = ()
 
     def verdict(self) -> Verdict:
         """The fact for the ledger."""
         return Verdict(
             rung=self.rung, passed=self.passed, failure=self.failure, evidence=self.evidence, detail=self.detail
         )
-
-
-def task_of(folder: Path) -> tuple[TaskItem, ...]:
-    """The task file beside a checkpoint (`day0-task.jsonl`, one {"prompt", "answer"} a line); empty = there is none.
-
-    Raises `UserError` naming the line that can't be read.
-    """
-    path = folder / TASK_FILE
-    if not path.exists():
-        return ()
-    out = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            value = json.loads(line)
-            out.append(TaskItem(prompt=value["prompt"], answer=value["answer"]))
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f'{path}, line {number}: each line must be {{"prompt": "...", "answer": "..."}}') from None
-    return tuple(out)
 
 
 def answer(
@@ -97,14 +82,28 @@ def answer(
     concurrency: int,
     long_chars: int,
     reference: Reference | None = None,
+    kit: probes.Kit | None = None,
 ) -> Checked:
-    """Rung ANSWER: a few questions alone, then those and more at load, one behind `long_chars` of text."""
+    """Rung ANSWER: a few questions alone, then those and more at load, one behind `long_chars` of text; and canaries.
+
+    `kit` says which calls beyond plain questions this server is asked for, at the same load; None: none.
+    """
     picked = random.Random("answer").sample(range(len(task)), min(SAMPLE, len(task)))
     questions = [*_task_questions(task, picked), *_prose_questions(PROSE), _long_question(long_chars)]
     first = questions[:ALONE]
     alone = harness.ask(first, server, concurrency=1)
+    if kit is not None:
+        kit = kit.model_copy(update={"forced": _forced_texts(task)})
+        questions += probes.questions(kit)
     load = harness.ask(questions, server, concurrency=concurrency)
-    return judge_answers(task, alone, load, reference)
+    return judge_answers(task, alone, load, reference, kit)
+
+
+def _forced_texts(task: Sequence[TaskItem]) -> tuple[str, ...]:
+    """Right answers behind their questions, and prose: of a sound model neither is a surprise to another kernel."""
+    picked = random.Random("forced").sample(range(len(task)), min(FORCED, len(task)))
+    texts = [task[i].prompt + task[i].answer for i in picked]
+    return (*texts, *(q.prompt for q in _prose_questions(FORCED_PROSE)))
 
 
 def accuracy(
@@ -114,10 +113,15 @@ def accuracy(
     task: Sequence[TaskItem],
     concurrency: int,
     reference: Reference | None = None,
+    against: str = SAME_STACK,
 ) -> Checked:
-    """Rung ACCURACY: the whole task at the served concurrency, or 40 continuations where the model has no task."""
-    questions = _task_questions(task, range(len(task))) if task else _prose_questions(PROSE_ACCURACY)
-    return judge_accuracy(task, harness.ask(questions, server, concurrency=concurrency), reference)
+    """Rung ACCURACY, tier 1: 200 questions of the task at the served concurrency (all, if it has fewer).
+
+    40 continuations where the model has no task. `against` names the reference in words.
+    """
+    picked = sorted(random.Random("tier 1").sample(range(len(task)), min(TIER_1, len(task))))
+    questions = _task_questions(task, picked) if task else _prose_questions(PROSE_ACCURACY)
+    return judge_accuracy(task, harness.ask(questions, server, concurrency=concurrency), reference, against)
 
 
 def _task_questions(task: Sequence[TaskItem], picked: Sequence[int]) -> list[Question]:
@@ -139,12 +143,6 @@ def _long_question(chars: int) -> Question:
     return Question(key="long:0", prompt=head + middle + tail, max_tokens=PROSE_TOKENS)
 
 
-def right(item: TaskItem, got: Answer) -> bool:
-    """The answer's first line begins with the right one and no further letter or digit."""
-    text = got.text.strip()
-    return text.startswith(item.answer) and not text[len(item.answer) : len(item.answer) + 1].isalnum()
-
-
 def agrees(one: Answer, other: Answer) -> bool:
     """Greedy texts agree when they begin alike: rounding of another kernel lets long ones part in the end."""
     return bool(one.text) and one.text[:AGREE_CHARS] == other.text[:AGREE_CHARS]
@@ -156,28 +154,21 @@ def degenerate(text: str) -> bool:
     return len(pieces) >= 32 and len(set(pieces)) < DEGENERATE * len(pieces)
 
 
-def _score(task: Sequence[TaskItem], answers: Mapping[str, Answer]) -> tuple[int, int]:
-    """(right, asked) of the task questions among the answers."""
-    asked = [(task[int(k.removeprefix("task:"))], a) for k, a in answers.items() if k.startswith("task:")]
-    return sum(right(item, got) for item, got in asked), len(asked)
-
-
-def _rights(task: Sequence[TaskItem], answers: Mapping[str, Answer]) -> dict[str, bool]:
-    """Right or wrong per task question; one that was not answered is wrong."""
-    asked = {k: a for k, a in answers.items() if k.startswith("task:")}
-    return {k: not a.error and right(task[int(k.removeprefix("task:"))], a) for k, a in asked.items()}
-
-
 def _fail(rung: Rung, failure: FailureClass, evidence: str, detail: str = "", checked: int = 0) -> Checked:
     return Checked(rung=rung, passed=False, failure=failure, evidence=evidence[:500], detail=detail, checked=checked)
 
 
 def judge_answers(
-    task: Sequence[TaskItem], alone: Sequence[Answer], load: Sequence[Answer], reference: Reference | None
+    task: Sequence[TaskItem],
+    alone: Sequence[Answer],
+    load: Sequence[Answer],
+    reference: Reference | None,
+    kit: probes.Kit | None = None,
 ) -> Checked:
-    """The verdict on rung ANSWER: errors, empty texts, the task, coherence, the same question alone and at load."""
-    everything, now = (*alone, *load), {a.key: a for a in load}
-    got, asked = _score(task, now)
+    """The verdict on rung ANSWER: errors, empty texts, the task, coherence, alone and at load, then the canaries."""
+    plain = [a for a in load if not a.key.startswith(probes.PREFIX)]
+    everything, now = (*alone, *plain), {a.key: a for a in plain}
+    got, asked = score(task, now)
     detail = f"{got} of {asked} right at load" if asked else "no task file: texts are compared"
     failure, evidence = FailureClass.UNKNOWN, ""
     if not everything:
@@ -188,16 +179,34 @@ def judge_answers(
         failure = FailureClass.ACCURACY_WRONG_OUTPUT
         before = None if reference is None else {a.key: a for a in reference if a.key in now}
         evidence = _wrong_text(now, before) or _wrong_task(task, now, before) or _changed_at_load(alone, now)
+    seen = () if kit is None else (_long(now, reference), *probes.judge(kit, load, reference))
+    if not evidence and (broken := [c for c in seen if c.state == "failed"]):
+        evidence = f"canary {broken[0].name}: {broken[0].why}"
+    if seen:
+        detail += "; canaries: " + "; ".join(c.told() for c in seen)
     if evidence:
-        return _fail(Rung.ANSWER, failure, evidence, detail, len(load))
+        failed = _fail(Rung.ANSWER, failure, evidence, detail, len(plain))
+        return failed.model_copy(update={"canaries": seen})
     return Checked(
         rung=Rung.ANSWER,
         passed=True,
         detail=detail,
-        checked=len(load),
+        checked=len(plain),
         score=got / asked if asked else None,
         answers=tuple(load),
+        canaries=seen,
     )
+
+
+def _long(now: Mapping[str, Answer], reference: Reference | None) -> Canary:
+    """The needle as a canary: where the reference does not find it either, it says nothing."""
+    mine, theirs = now.get("long:0"), next((a for a in reference or () if a.key == "long:0"), None)
+    said = "" if mine is None else f"it says {mine.text[:40]!r}"
+    if mine is not None and LONG_NUMBER in mine.text:
+        return Canary(name=LONG, state="passed", why="the number at the start of a long text is found")
+    if reference is None or theirs is None or LONG_NUMBER not in theirs.text:
+        return Canary(name=LONG, state="not applicable", why=f"the reference does not find it either: {said}")
+    return Canary(name=LONG, state="failed", why=said)
 
 
 def _wrong_text(now: Mapping[str, Answer], before: Mapping[str, Answer] | None) -> str:
@@ -220,9 +229,9 @@ def _wrong_text(now: Mapping[str, Answer], before: Mapping[str, Answer] | None) 
 
 def _wrong_task(task: Sequence[TaskItem], now: Mapping[str, Answer], before: Mapping[str, Answer] | None) -> str:
     """Too few right answers; without a task, too few texts that begin as the reference's. In words."""
-    got, asked = _score(task, now)
+    got, asked = score(task, now)
     if asked:
-        return _behind(got, asked, None if before is None else _score(task, before)[0], now, task)
+        return _behind(got, asked, None if before is None else score(task, before)[0], now, task)
     share = 1.0 if before is None else _agreement(now, before)
     return f"only {share:.0%} of the texts begin as the reference's" if share < AGREE_SHARE else ""
 
@@ -248,7 +257,9 @@ def _agreement(now: Mapping[str, Answer], before: Mapping[str, Answer]) -> float
     return sum(agrees(now[k], before[k]) for k in common) / len(common) if common else 0.0
 
 
-def judge_accuracy(task: Sequence[TaskItem], answers: Sequence[Answer], reference: Reference | None) -> Checked:
+def judge_accuracy(
+    task: Sequence[TaskItem], answers: Sequence[Answer], reference: Reference | None, against: str = SAME_STACK
+) -> Checked:
     """The verdict on rung ACCURACY: paired with the reference on the same questions, margin five points."""
     rung, wrong = Rung.ACCURACY, FailureClass.ACCURACY_WRONG_OUTPUT
     now = {a.key: a for a in answers if not a.error}
@@ -265,16 +276,22 @@ def judge_accuracy(task: Sequence[TaskItem], answers: Sequence[Answer], referenc
         if share < AGREE_SHARE:
             return _fail(rung, wrong, detail, detail, len(now))
         return Checked(rung=rung, passed=True, detail=detail, checked=len(now), score=share, answers=tuple(answers))
-    got, _ = _score(task, now)
+    got, _ = score(task, now)
     asked = len(answers)
-    was = _score(task, before)[0] if before else None
+    was = score(task, before)[0] if before else None
     detail = f"{got} of {asked} right" + (f", the reference {was}" if was is not None else "")
     detail += f", {lost} not answered" if lost else ""
+    judged: tuple[Judgement, ...] = ()
     if before:
         # a collapse is what this rung refuses; what the pairs show beyond that is told beside it
-        mine, theirs = (_rights(task, which) for which in ({a.key: a for a in answers}, before))
-        detail += f"; {noninferiority.paired(theirs, mine, margin=MARGIN).told()}"
+        mine, theirs = (rights(task, which) for which in ({a.key: a for a in answers}, before))
+        shown = noninferiority.paired(theirs, mine, margin=MARGIN)
+        detail, judged = f"{detail}; {shown.told()}", (shown.judgement(OWN_TASK, against, tier=1),)
+        if len(answers) == len(task):  # the whole task was asked: no further boot can tell more of it
+            full = noninferiority.paired(theirs, mine, margin=FULL_MARGIN)
+            judged += (full.judgement(OWN_TASK, against, tier=2),)
     floor = CONTROL * asked if was is None else was - MARGIN * asked
     if got < floor:
-        return _fail(rung, wrong, detail, detail, len(now))
-    return Checked(rung=rung, passed=True, detail=detail, checked=len(now), score=got / asked, answers=tuple(answers))
+        return _fail(rung, wrong, detail, detail, len(now)).model_copy(update={"judged": judged})
+    kept, share = tuple(answers), got / asked
+    return Checked(rung=rung, passed=True, detail=detail, checked=len(now), score=share, answers=kept, judged=judged)

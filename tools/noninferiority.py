@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from math import acos, ceil, copysign, cos, inf, pi, sqrt
 from typing import Literal
 
+from day0.runs.accuracy import Judgement, Word
 from day0.runs.errors import UserError
 from day0.runs.values import Frozen
 from pydantic import Field
@@ -20,8 +21,6 @@ Z95 = 1.6448536269514722
 Z80 = 0.8416212335729143
 STEPS = 60
 """of bisection: to the last bit of a difference in [-1, 1]"""
-
-Word = Literal["lossless within margin", "inconclusive", "lossy", "nothing was checked"]
 
 
 class Accuracy(Frozen):
@@ -58,6 +57,11 @@ class Accuracy(Frozen):
         if self.decidable is not None:
             text += f"; {self.needed} would be needed, {self.items} can decide a margin of {100 * self.decidable:.1f}"
         return text
+
+    def judgement(self, task: str, against: str, *, tier: Literal[1, 2]) -> Judgement:
+        """The same for the ledger, with what was compared."""
+        same = self.model_dump(exclude={"candidate", "upper"})
+        return Judgement(task=task, against=against, tier=tier, measured=self.candidate, **same)
 
 
 def paired(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 from day0.runs.engine_facts import BootFacts
-from day0.runs.values import Frozen
+from day0.runs.values import Frozen, Map
 from day0.sandboxes.base import Process
 from day0.tools.engines.base import Counters, Engine
+from pydantic import Field
 
 
 class Served(Protocol):
@@ -35,11 +36,13 @@ class Served(Protocol):
 
 
 class Question(Frozen):
-    """One user message for the chat endpoint."""
+    """One user message for the chat endpoint; with a `body`, any call of the server's API, whose answer comes whole."""
 
     key: str
     prompt: str
     max_tokens: int = 32
+    path: str = "/v1/chat/completions"
+    body: Map[Any] = Field(default_factory=dict, description="the whole request but for the model's name")
 
 
 class Answer(Frozen):
@@ -50,3 +53,4 @@ class Answer(Frozen):
     finish: str = ""
     tokens: int | None = None
     error: str = ""
+    value: Map[Any] = Field(default_factory=dict, description="the whole answer of a question with a body")

@@ -43,7 +43,7 @@ _KEEP = rules.words(
     chunked_prefill_size max_prefill_tokens max_running_requests max_total_tokens mem_fraction_static page_size
     schedule_policy disable_radix_cache disable_overlap_schedule enable_torch_compile speculative_algorithm
     speculative_num_steps speculative_eagle_topk speculative_num_draft_tokens moe_runner_backend device
-    context_length"""
+    context_length tool_call_parser reasoning_parser"""
 )
 
 

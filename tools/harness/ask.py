@@ -1,7 +1,8 @@
 """Chat questions at a concurrency. Runs in the harness environment: `python ask.py N`.
 
-Reads `ask-N.json` (base_url, model, concurrency, temperature, request_deadline_s, questions [key, prompt,
-max_tokens]); writes `answers-N.json`: answers in the questions' order, failed ones too.
+Reads `ask-N.json` (base_url, model, concurrency, temperature, request_deadline_s, questions [key, prompt, max_tokens,
+path, body]); writes `answers-N.json`: answers in the questions' order, failed ones too. A question with a body is put
+as it stands, and its answer comes whole.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from typing import Any
 
 async def put(session: Any, ask: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
     """One question; whatever goes wrong becomes its `error`."""
-    body = {
-        "model": ask["model"],
+    plain = {
         "messages": [{"role": "user", "content": question["prompt"]}],
         "temperature": ask["temperature"],
         "max_tokens": question["max_tokens"],
         "stream": False,
     }
+    own, path = question.get("body"), question.get("path") or "/v1/chat/completions"
+    body = (own or plain) | ({"model": ask["model"]} if path.startswith("/v1/") else {})
     out: dict[str, Any] = {"key": question["key"]}
     try:
-        async with session.post(ask["base_url"] + "/v1/chat/completions", json=body) as response:
+        async with session.post(ask["base_url"] + path, json=body) as response:
             text = await response.text()
             if response.status != 200:
                 return out | {"error": f"HTTP {response.status}: {text[:300]}"}
             value = json.loads(text)
+            if own:
+                return out | {"value": value}
             choice = value["choices"][0]
             return out | {
                 "text": choice["message"].get("content") or "",

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from day0.sandboxes.simulated.steps import Answer, Body, Head, Request, Wait
-from day0.sandboxes.twin import answers
+from day0.sandboxes.twin import answers, speaking
 from day0.sandboxes.twin.activity import Totals
 from day0.sandboxes.twin.serving import LiveServer
 from day0.sandboxes.twin.site import Site
@@ -65,41 +65,25 @@ def _json(value: object, status: int = 200) -> Iterator[Answer]:
 def _generate(site: Site, live: LiveServer, path: str, request: Request) -> Iterator[Answer]:
     try:
         body = json.loads(request.body or b"{}")
-        prompt, most = _asked(path, body)
+        _, chars, most = speaking.asked(path, body)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         yield from _json({"error": {"message": "the request can't be read"}}, 400)
         return
     if live.stuck or live.fault_under(1, ("hang",)):
         live.stuck += 1
         yield Wait(inf)
-    length = answers.tokens(prompt)
+    length = max(1, -(-chars // answers.CHARS_PER_TOKEN))
     if length + most > live.args["max_total_num_tokens"]:
         yield from _json({"error": {"message": "the input is longer than the KV cache"}}, 400)
         return
-    wrong, flavour = live.wrong(1)
-    text = answers.reply(prompt, most, right=live.world.model.right, wrong=wrong, flavour=flavour)
-    written = min(most, answers.tokens(text)) if not body.get("sampling_params", {}).get("ignore_eos") else most
-    seconds = live.alone_s(length, written)
+    said = speaking.speak(live, path, body, 1)
+    seconds = live.alone_s(said.read, said.written)
     yield Wait(seconds)
-    live.served(length, written, seconds)
+    live.served(said.read, said.written, seconds)
+    value = dict(said.value)
     if path == "/generate":
-        meta = {"prompt_tokens": length, "completion_tokens": written, "cached_tokens": 0, "e2e_latency": seconds}
-        yield from _json({"text": text, "meta_info": {**meta, "finish_reason": {"type": "length"}}})
-        return
-    usage = {"prompt_tokens": length, "completion_tokens": written, "total_tokens": length + written}
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
-    choice |= {"text": text} if path == "/v1/completions" else {"message": {"role": "assistant", "content": text}}
-    yield from _json({"model": live.args["model_path"], "choices": [choice], "usage": usage})
-
-
-def _asked(path: str, body: dict[str, Any]) -> tuple[str, int]:
-    """(prompt, most tokens)."""
-    if path == "/generate":
-        sampling = body.get("sampling_params") or {}
-        text = body["text"] if "text" in body else " ".join(map(str, body["input_ids"]))
-        return str(text), int(sampling.get("max_new_tokens", 128))
-    text = body["prompt"] if path == "/v1/completions" else body["messages"][-1]["content"]
-    return str(text), int(body.get("max_tokens") or 128)
+        value["meta_info"] = {**value["meta_info"], "e2e_latency": seconds}
+    yield from _json(value)
 
 
 def server_info(live: LiveServer) -> dict[str, Any]:

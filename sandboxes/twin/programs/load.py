@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from day0.runs.values import canonical_json, sha256
 from day0.sandboxes.simulated.machine import Context, SimProcess
 from day0.sandboxes.simulated.steps import Await, Out, Step, Wait
-from day0.sandboxes.twin import answers
+from day0.sandboxes.twin import speaking
 from day0.sandboxes.twin.rows import Cut, requests_json
 from day0.sandboxes.twin.serving import LiveServer
 from day0.sandboxes.twin.simulate import Load, Point
@@ -245,15 +245,16 @@ def _answered(live: LiveServer | None, asked: list[dict[str, Any]], concurrency:
         if live is None or live.process.code is not None:
             out.append({"key": question["key"], "error": "ClientConnectorError: Connection refused"})
             continue
-        wrong, flavour = live.wrong(min(concurrency, len(asked)))
-        prompt, most = question["prompt"], int(question["max_tokens"])
-        text = answers.reply(prompt, most, right=live.world.model.right, wrong=wrong, flavour=flavour)
-        written, length = min(most, answers.tokens(text)), answers.tokens(prompt)
+        together = min(concurrency, len(asked))
+        own = question.get("body")
+        plain = {"messages": [{"content": question["prompt"]}], "max_tokens": int(question["max_tokens"])}
+        said = speaking.speak(live, question.get("path") or "/v1/chat/completions", own or plain, together)
         lane = lanes.index(min(lanes))
-        seconds = live.together_s(length, written, min(concurrency, len(asked)))
+        seconds = live.together_s(said.read, said.written, together)
         lanes[lane] += seconds
-        live.served(length, written, seconds)
-        out.append({"key": question["key"], "text": text, "finish": "stop", "tokens": written})
+        live.served(said.read, said.written, seconds)
+        told = {"value": said.value} if own else {"text": said.value["choices"][0]["message"]["content"]}
+        out.append({"key": question["key"], "finish": "stop", "tokens": said.written, **told})
         if min(lanes) > now:
             yield Wait(min(lanes) - now, cpu=0.2)
             now = min(lanes)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from day0.runs.accuracy import Canary, Judgement
 from day0.runs.candidate import Candidate
 from day0.runs.canonical import canonical_recipe
 from day0.runs.documents import target, workload
@@ -26,6 +27,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+NEEDLE = Canary(name="long context", state="passed")
+SUMS = Judgement(
+    task="sums", tier=2, against="same-stack", verdict="inconclusive", margin=0.01, items=200, reference=1.0,
+    measured=0.995, difference=-0.005, lower=-0.02, disagreement=0.005, needed=310, decidable=0.0125,
+)  # fmt: skip
+
 
 def recipe(**change):
     given = {
@@ -39,7 +46,7 @@ def recipe(**change):
             Figure(name="knee", unit="requests/s", value=2.5, low=2.0, label="short"),
         ),
         "gain": Gain(baseline="SGLang's defaults", gain=0.38, lower=0.31, upper=0.45, pairs=4, method="t"),
-        "accuracy": Accuracy(task="sums", checked=200, reference=1, measured=0.995, margin=0.05),
+        "accuracy": Accuracy(label="inconclusive", reference="same-stack", tasks=(SUMS,), canaries=(NEEDLE,)),
         "waterfall": (
             Step(
                 attempt="r12345678-1.3",
@@ -145,7 +152,7 @@ def test_any_flag_survives(flags, argv, note):
     made = recipe(
         configuration=Configuration(flags=flags),
         launch=LaunchLine(argv=tuple(argv)),
-        accuracy=Accuracy(task="t", checked=1, reference=1, measured=1, margin=0, detail=note),
+        accuracy=Accuracy(label="no collapse", reference=note),
     )
     try:
         text = render(made)
