@@ -269,17 +269,13 @@ def recipe(run_id: str, workload: str | None, output: Path | None) -> None:
 
 def diagnose(logfile: Path, *, as_json: bool) -> None:
     """Why a server failed, from its log."""
-    from day0.tools.diagnose import diagnose as read
+    from day0.agent.explaining import diagnosed
 
-    try:
-        with logfile.open("rb") as file:
-            found = read(iter(lambda: file.read(1 << 20), b""))
-    except OSError as error:
-        raise UserError(f"{logfile} can't be read: {(error.strerror or 'unknown error').lower()}") from None
+    found = diagnosed(logfile)
     if as_json:
-        say_json(found.model_dump(mode="json"))
+        say_json(found)
         return
-    data = found.model_dump(mode="json")
-    for key, value in data.items():
+    for key, value in found.items():
         for item in value if isinstance(value, list) else [value]:
-            say(f"{key + ':':12} {line(str(item), 400)}")
+            if item not in ("", None):
+                say(f"{key + ':':12} {line(str(item), 400)}")

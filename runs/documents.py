@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 F = TypeVar("F", bound=Frozen)
 MAX_BYTES = 2**20
-VERSIONS = {"workload": (1,), "target": (1,), "recipe": (1,), "issue": (1,), "world": (1,)}
+VERSIONS = {"workload": (1,), "target": (1,), "recipe": (1,), "known-issue": (1,), "world": (1,)}
 """Every version of a kind that this day0 reads, oldest first; the last is the one it writes."""
 TRACED = ("input_tokens", "output_tokens", "cached_share", "prefixes", "longest_tokens", "trace_digest")
 """Keys of a workload that are its trace's to say; the last two nobody else has."""

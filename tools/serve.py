@@ -36,6 +36,8 @@ LOG_BYTES = 8 << 20
 FIRST_ANSWER_S, LONGEST_ANSWER_S = 10.0, 320.0
 REFUSALS = 3
 """Error answers to a generation after the ready line until a server counts as unusable."""
+SURE_ENOUGH = 0.8
+"""confidence from which a log lays a death on the machine"""
 NOT_THE_CANDIDATES = {FailureClass.NETWORK_DOWNLOAD, FailureClass.PERMISSION_DEVICE, FailureClass.PORT_LEFTOVER}
 
 
@@ -274,7 +276,9 @@ def failure(process: Process, facts: EngineFacts, ended: Exit | None, said: str 
     log = read_log(process, 64 << 20)
     found = diagnose(log, facts=facts)
     kind, evidence = found.failure, found.evidence
-    if kind == FailureClass.UNKNOWN:
+    if kind in NOT_THE_CANDIDATES and found.confidence < SURE_ENOUGH:
+        kind = FailureClass.UNKNOWN
+    if kind == FailureClass.UNKNOWN or found.tells == "quality":  # that it ran slowly does not tell why it died
         kind = FailureClass.OOM if ended is not None and ended.oom else FailureClass.CRASHED
         how = said or (f"the server ended with {_code(ended)}" if ended else "the server does not work")
         evidence = f"{how}; its last word: {evidence}" if evidence else how

@@ -155,7 +155,7 @@ def test_any_text_is_a_document_or_a_users_mistake(text):
         x: int = 0
 
     try:
-        load(text, "issue", Anything)
+        load(text, "known-issue", Anything)
     except UserError as error:
         assert "document:" in str(error)
 
