@@ -34,7 +34,7 @@ from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools.bench import Harness
 from day0.tools.explain import explain
-from day0.tools.knee import KneeSearch
+from day0.tools.knee import KneeSearch, arrival_seed
 from day0.tools.loadplan import PointPlan, closed_loop, open_loop
 from day0.tools.serve import Server, serve
 from day0.tools.served import Served
@@ -229,7 +229,8 @@ class Booted:
                 point = first
                 yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
             else:
-                point = yield from self.point(workload, rung, rate, seed, str(number), p95_e2e_s=p95_s)
+                again = arrival_seed(seed, search.repeat)
+                point = yield from self.point(workload, rung, rate, again, str(number), p95_e2e_s=p95_s)
             if point.e2e_ms is not None:
                 p95_s = point.e2e_ms.p95 / 1e3
             points.append(point)

@@ -60,13 +60,13 @@ def words(fact: Fact) -> str:  # noqa: PLR0911 - one line per kind of fact
             end = f"void: {p.void}" if p.void else ("holds" if p.meets_slo else "misses: " + "; ".join(p.misses))
             return f"{fact.rung} at {load}: {p.output_tok_s:.1f} tok/s{ttft}{tpot}: {end}"
         case KneeFound(knee=k):
-            return f"{fact.rung}: knee of {k.workload} at {k.rate_rps:.3g} requests/s, {k.goodput_tok_s:.1f} tok/s"
+            return f"{fact.rung}: knee of {k.workload} at {k.told()} requests/s, {k.goodput_tok_s:.1f} tok/s"
         case Explained(found=(first, *_)):
             return f"{fact.workload} is held back by: {first.name}: {first.evidence}"
         case Held():
             return f"{fact.workload} for {fact.found.seconds:.0f} s under load: {fact.found.failed} requests failed"
         case PairMeasured(pair=p):
-            return f"pair {p.number}: {p.incumbent.rate_rps:.3g} against {p.challenger.rate_rps:.3g} requests/s"
+            return f"pair {p.number}: {p.incumbent.told()} against {p.challenger.told()} requests/s"
         case FigureChecked():
             span = " to ".join("-" if side is None else f"{side:.4g}" for side in (fact.low, fact.high))
             told = "ok" if fact.within else "OUTSIDE"
@@ -164,7 +164,7 @@ class Screen:
             return
         gain = f", {knee.rate_rps / first.rate_rps - 1:+.0%} over the baseline" if first and base != lead else ""
         told = " (simulated)" if self.simulated else ""
-        self.best = f"best: {lead.id}: {knee.rate_rps:.3g} requests/s, {knee.goodput_tok_s:.1f} tok/s{gain}{told}"
+        self.best = f"best: {lead.id}: {knee.told()} requests/s, {knee.goodput_tok_s:.1f} tok/s{gain}{told}"
 
     def _say(self, text: str) -> None:
         mark = " sim" if self.simulated else ""

@@ -14,7 +14,7 @@ from day0.runs.facts import Knee, LoadPoint, Percentiles
 from day0.runs.workload import MeasureRules, Slo, Workload
 from day0.sandboxes.twin import figures, oracle, simulate, world
 from day0.sandboxes.twin.replica import ServerSpec
-from day0.tools.knee import KneeSearch
+from day0.tools.knee import KneeSearch, arrival_seed
 from day0.tools.knee_interval import CONFIDENCE
 from day0.tools.loadplan import window_s
 from day0.tools.summary import misses
@@ -79,7 +79,7 @@ class Served:
         """One boot's search, as `measure` does it."""
         search, p95_s = KneeSearch(start, self.rules, self.workload), 0.0
         while (asked := search.next()) is not None:
-            point = self.point(asked[0], seed, asked[1], p95_s)
+            point = self.point(asked[0], arrival_seed(seed, search.repeat), asked[1], p95_s)
             p95_s = point.e2e_ms.p95 / 1e3 if point.e2e_ms else 0.0
             search.add(point)
         return search.result()
@@ -155,7 +155,7 @@ class Queue:
         rules = MeasureRules(point_s=1, min_requests=1, p95_multiples=0, max_points=6, max_pairs=2, stability_s=0)
         search = KneeSearch(0.7 * self.servers, rules, work)
         while (asked := search.next()) is not None:
-            search.add(self.point(asked[0], seed, 100 * seed + asked[1]))
+            search.add(self.point(asked[0], arrival_seed(seed, search.repeat), 100 * seed + asked[1]))
         return search.result()
 
     def truth(self, about: float, seeds: int = 40) -> float:

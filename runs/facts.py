@@ -131,6 +131,13 @@ class Knee(Frozen):
     high_rps: float | None = Field(default=None, description="its upper end; None: not bounded by what was measured")
     tpot_ms: float | None = Field(default=None, description="single stream only: median TPOT, what is compared there")
 
+    def told(self) -> str:
+        """The knee in requests/s with its interval over arrival seeds; without one, only what it is."""
+        if self.low_rps is None and self.high_rps is None:
+            return f"{self.rate_rps:.3g}"
+        low, high = ("open" if side is None else f"{side:.3g}" for side in (self.low_rps, self.high_rps))
+        return f"{self.rate_rps:.3g} ({low} to {high})"
+
 
 class RungStarted(Frozen):
     """A rung is being climbed."""

@@ -2,7 +2,9 @@
 
 The search starts near a guess, steps until one rate passed and one failed, then closes in on the crossing that the
 binding limit's own figures foretell (log limit ratio over log rate), kept inside the bracket as bisection would.
-Throughput and latency need not be monotone in load: a rate counts as passed only while no lower rate failed.
+Throughput and latency need not be monotone in load: a rate counts as passed only while no lower rate failed. Rates
+share one pattern of arrivals, so that they differ by the rate alone; a rate that is looked at again meets another one,
+since whether it passes may be a matter of the pattern.
 """
 
 from __future__ import annotations
@@ -24,12 +26,19 @@ EXTRA_POINTS = 2
 """Beyond `max_points`, only to find the missing side of the bracket or to repeat a void point."""
 TIGHT = 1.05
 """A bracket this narrow is not split: what is left repeats its sides, whose outcome may be a coin flip."""
+REPEAT_STEP = 1_000_003
+"""between the arrival seeds of a rate's repeats: farther than any two seeds of a run's phases"""
 UP, DOWN = 1.6, 2.5
 LEAST = 1.1
 BEYOND = 1.05
 LEAST_SLOPE = 0.1
 INNER = 0.2
 START_SHARE = 0.9
+
+
+def arrival_seed(seed: int, repeat: int) -> int:
+    """Of the arrivals of a rate that is measured once more: another pattern for each `repeat` (S46), 0 = the first."""
+    return seed + REPEAT_STEP * repeat
 
 
 def start_rate(probe: LoadPoint, workload: Workload) -> float:
@@ -91,6 +100,11 @@ class KneeSearch:
     def next(self) -> tuple[float, int] | None:
         """(rate, number) of the next load point; None = done."""
         return None if self._rate is None else (self._rate, self.count)
+
+    @property
+    def repeat(self) -> int:
+        """How many points count at the rate that is asked for: 0 the first time, which is what arms of a pair share."""
+        return 0 if self._rate is None or self._rate not in self.cells else len(self.cells[self._rate].points)
 
     def add(self, point: LoadPoint) -> None:
         """A point at the rate last asked for. One that is void, but not by failed requests, is repeated once."""

@@ -7,7 +7,7 @@ import pytest
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import LoadPoint, Percentiles
 from day0.runs.workload import MeasureRules, Slo, Workload
-from day0.tools.knee import EXTRA_POINTS, KneeSearch, knee, start_rate
+from day0.tools.knee import EXTRA_POINTS, KneeSearch, arrival_seed, knee, start_rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,6 +154,39 @@ def test_a_tight_bracket_repeats_its_sides() -> None:
     assert search.next() == (5.0, 2)
     search.add(point(5.0))
     assert search.next() == (5.1, 3)
+
+
+def test_s46_a_rate_that_is_looked_at_again_meets_other_arrivals_and_a_void_point_the_same() -> None:
+    search = KneeSearch(5.0, rules(6), WORK)
+    assert search.repeat == 0
+    search.add(point(5.0, void="compile: 1 line"))
+    assert search.next() == (5.0, 1) and search.repeat == 0
+    search.add(point(5.0))
+    search._rate = 5.1
+    search.add(point(5.1, ttft=2000))
+    assert search.next() == (5.0, 3) and search.repeat == 1
+    seeds = {arrival_seed(seed, repeat) for seed in range(5000) for repeat in range(4)}
+    assert len(seeds) == 4 * 5000 and arrival_seed(7, 0) == 7
+
+
+def test_throughput_that_dips_and_comes_back_is_not_taken_for_monotone() -> None:
+    asked: list[float] = []
+
+    def dip(rate: float, index: int) -> LoadPoint:
+        # between 5 and 6 requests/s the server thrashes; above it a larger batch makes up for that, up to 9
+        asked.append(rate)
+        if 5.0 <= rate <= 6.0:
+            return point(rate, ttft=20_000, steady=False, delivered=2.0)
+        return point(rate, ttft=300) if rate < 9.0 else point(rate, ttft=30_000, steady=False, delivered=8.5)
+
+    for start in (3.0, 4.5, 5.5, 7.0, 12.0):
+        asked.clear()
+        found = knee(dip, start=start, rules=rules(8), workload=WORK)
+        assert found.failed_rps is not None and found.passed_rps <= found.rate_rps <= found.failed_rps
+        seen = sorted(asked)
+        failed = [r for r in seen if 5.0 <= r <= 6.0 or r >= 9.0]
+        # whatever lies above the lowest rate that was seen to fail never counts, however well it went
+        assert found.failed_rps == min(failed) and found.passed_rps == max(r for r in seen if r < min(failed))
 
 
 def test_nothing_passes_is_below_the_slo() -> None:
