@@ -58,8 +58,6 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         raise UserError("two workloads have the same name: each needs its own, recipes are named after them")
     for workload in workloads:
         check_slo(workload)
-        if workload.trace and target.kind == "twin":
-            raise UserError(f"workload `{workload.name}` is a trace, and the simulated node plays equal lengths only")
     if target.kind == "twin":
         found = finding.simulated(asked.model, target, workloads[0], settings, asked.world)
     else:

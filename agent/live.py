@@ -58,7 +58,7 @@ def words(fact: Fact) -> str:  # noqa: PLR0911 - one line per kind of fact
             ttft = f", TTFT p95 {p.ttft_ms.p95:.0f} ms" if p.ttft_ms else ""
             tpot = f", TPOT p50 {p.tpot_ms.p50:.1f} ms" if p.tpot_ms else ""
             end = f"void: {p.void}" if p.void else ("holds" if p.meets_slo else "misses: " + "; ".join(p.misses))
-            return f"{fact.rung} at {load}: {p.output_tok_s:.1f} tok/s{ttft}{tpot}: {end}"
+            return f"{fact.rung} at {load}: {p.output_tok_s:.1f} tok/s{ttft}{tpot} ({p.beside()}): {end}"
         case KneeFound(knee=k):
             return f"{fact.rung}: knee of {k.workload} at {k.told()} requests/s, {k.goodput_tok_s:.1f} tok/s"
         case Explained(found=(first, *_)):

@@ -85,7 +85,7 @@ def told(found: Sequence[Found]) -> str:
 
 def lines(count: int) -> Iterator[str]:
     """What is printed."""
-    yield f"search against a grid of {2 * REACH / STEP + 1:.0f} rates in steps of {STEP:.0%} on the same boot (simulated)"
+    yield f"search against a grid of {2 * REACH / STEP + 1:.0f} rates, {STEP:.0%} apart, on the same boot (simulated)"
     everything: list[Found] = []
     for name, share, start in SERVERS:
         served = Served.of(name, "agentic-20k1k", share)

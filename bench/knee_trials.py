@@ -51,9 +51,8 @@ class Served:
         point, seen = self.played(rate, window, seed, 100 * seed + number)
         r = point.requests
         inside = [i for i, t in enumerate(r.arrive) if 0.0 <= t < window]
-        left = max(1, r.tokens - 1)
         ttft = percentiles([1e3 * (r.first[i] - r.arrive[i]) for i in inside])
-        tpot = percentiles([1e3 * (r.finish[i] - r.first[i]) / left for i in inside])
+        tpot = percentiles([1e3 * (r.finish[i] - r.first[i]) / max(1, r.outputs[i] - 1) for i in inside])
         missed = misses(self.workload.slo, ttft, tpot, 1.0)
         steady = not (seen.worst > 0 and seen.bound_by == "steadiness")
         return LoadPoint(

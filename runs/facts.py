@@ -109,8 +109,25 @@ class LoadPoint(Frozen):
     misses: tuple[str, ...] = Field(default=(), description="which limits were missed, in words")
     short: bool = False
     text: str = Field(default="", description="where its prompts came from")
+    temperature: float = Field(default=0.0, description="that answers were drawn at")
+    forced_tokens: int | None = Field(
+        default=None,
+        description="output tokens that were written past an end of text; None: unknown",
+    )
+    answer_tokens: int | None = Field(default=None, description="output tokens of the same requests, all of them")
     smoke: bool = Field(default=False, description="random text: the figures compare with nothing")
     warmup: bool = Field(default=False, description="the first point of a boot, discarded")
+
+    def beside(self) -> str:
+        """What stands beside its figures: text, temperature, acceptance length, how much was forced past the end."""
+        out = [self.text, f"T {self.temperature:g}"] if self.text else []
+        if self.acceptance_length is not None:
+            out.append(f"accepts {self.acceptance_length:.2f}")
+        if self.forced_tokens is None or not self.answer_tokens:
+            out.append("forced past the end unknown")
+        else:
+            out.append(f"{self.forced_tokens / self.answer_tokens:.0%} forced past the end")
+        return ", ".join(out)
 
 
 class Knee(Frozen):

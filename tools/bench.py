@@ -32,7 +32,7 @@ from pydantic_core import from_json, to_json
 
 __all__ = ["Answer", "Harness", "Question", "Served", "summarise"]
 
-PROGRAMS = ("loadgen.py", "client.py", "prompts.py", "ask.py")
+PROGRAMS = ("loadgen.py", "client.py", "files.py", "prompts.py", "ask.py")
 READY_S = 120.0
 IDLE_S = 30.0
 POLL_S, LONGEST_POLL_S = 0.25, 10.0

@@ -42,6 +42,8 @@ class Columns:
     runs: Counts
     times: Counts | None = None
     in_window: Numbers | None = None
+    forced_tokens: Numbers | None = None
+    """of the output, past the first end-of-text token; None or NaN: unknown"""
 
     @property
     def count(self) -> int:
@@ -123,6 +125,7 @@ def of_rows(rows: Sequence[Row]) -> Columns:
         errors=tuple(r.error for r in rows),
         itl_ms=np.array([gap for r in rows for gap in r.itl_ms], dtype=np.float64),
         runs=np.array([len(r.itl_ms) for r in rows], dtype=np.int64),
+        forced_tokens=column([r.forced_tokens for r in rows]),
     )
 
 
@@ -159,4 +162,5 @@ def _columns(value: Mapping[str, Any]) -> Columns:
         runs=runs,
         times=times,
         in_window=column("in_window"),
+        forced_tokens=column("forced_tokens") if "forced_tokens" in value else None,
     )

@@ -24,6 +24,7 @@ class Row(Frozen):
     asked_tokens: int = Field(description="prompt tokens by the harness' own tokenizer")
     prompt_tokens: int | None = Field(default=None, description="as the server counted; None = it does not say")
     cached_tokens: int | None = None
+    forced_tokens: int | None = Field(default=None, description="of the output, past the first end-of-text token")
     hash: str = Field(default="", description="of the text that came")
     rank: int | None = Field(default=None, description="data-parallel replica that answered, if the server says")
     ok: bool

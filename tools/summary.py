@@ -85,6 +85,9 @@ def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | No
         misses=(*missed, *unsteady),
         short=rules.short,
         text=plan.workload.text,
+        temperature=plan.workload.temperature,
+        forced_tokens=forced_tokens(asked, good),
+        answer_tokens=int(asked.output_tokens[good].sum()),
         smoke=plan.workload.smoke,
         warmup=plan.warmup,
     )
@@ -106,6 +109,12 @@ def waited_ms(asked: Columns, rows: Marks) -> Numbers:
     out = asked.ttft_ms.copy()
     out[waiting] = asked.latency_ms[waiting]
     return out[rows]
+
+
+def forced_tokens(asked: Columns, rows: Marks) -> int | None:
+    """Output tokens past the end of text of these requests; None where the load generator can't tell."""
+    known = None if asked.forced_tokens is None else _known(asked.forced_tokens[rows])
+    return int(known.sum()) if known is not None and len(known) else None
 
 
 def delivered(asked: Columns, window_s: float) -> float:

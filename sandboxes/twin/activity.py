@@ -49,11 +49,13 @@ class Activity:
         served = (finish > NEVER).nonzero()[0]
         order = served[np.argsort(first[served], kind="stable")]
         self._firsts = first[order].tolist()
-        self._prompt = [r.prompt * n for n in range(len(order) + 1)]
+        self._prompt = _summed(np.array(r.prompts, dtype=np.float64)[order])
         self._cached = _summed(np.array(r.cached, dtype=np.float64)[order])
         self._ttft = _summed(first[order] - np.array(r.arrive)[order])
         self._ends = np.sort(finish[served]).tolist()
-        self._moments, self._made, self._slopes = _piecewise(first[served], finish[served], r.tokens)
+        self._moments, self._made, self._slopes = _piecewise(
+            first[served], finish[served], np.array(r.outputs, dtype=np.float64)[served]
+        )
         self._by_replica: list[tuple[list[float], list[float]]] | None = None
 
     def now(self, clock: float) -> float:
@@ -100,11 +102,11 @@ def _summed(values: Numbers) -> list[float]:
     return out
 
 
-def _piecewise(first: Numbers, finish: Numbers, tokens: int) -> tuple[list[float], list[float], list[float]]:
+def _piecewise(first: Numbers, finish: Numbers, tokens: Numbers) -> tuple[list[float], list[float], list[float]]:
     """Tokens generated over time as a broken line: moments, tokens until then, slope from then on."""
     streamed = finish > first
     begin, end = first[streamed], finish[streamed]
-    slope = tokens / (end - begin)
+    slope = tokens[streamed] / (end - begin)
     at, change = np.concatenate((begin, end)), np.concatenate((slope, -slope))
     order = np.argsort(at, kind="stable")
     at = at[order]

@@ -84,9 +84,8 @@ def figures(workload: Workload, point: Point, rate: float, window_s: float) -> F
     inside = [i for i, t in enumerate(r.arrive) if 0.0 <= t < window_s]
     if not inside or any(r.finish[i] == NEVER for i in inside):
         return Figures(0.0, 0.0, 0.0, 0.0, 9.0, "failed requests")
-    left = max(1, r.tokens - 1)
     ttft = _at([r.first[i] - r.arrive[i] for i in inside], slo.ttft_percentile)
-    tpot = _at([(r.finish[i] - r.first[i]) / left for i in inside], slo.tpot_percentile)
+    tpot = _at([(r.finish[i] - r.first[i]) / max(1, r.outputs[i] - 1) for i in inside], slo.tpot_percentile)
     early, late = _present(point, 0.0, window_s / 3), _present(point, 2 * window_s / 3, window_s)
     between = max(1e-9, rate * window_s * 2 / 3)
     allowed = STEADY_SHARE * between + 2 * sqrt(max(1.0, early))
@@ -103,10 +102,10 @@ def delivered(point: Point, window_s: float) -> float:
     """Output tokens per second that came within the window; a request's tokens as evenly spread from first to last."""
     r = point.requests
     total = 0.0
-    for first, finish in zip(r.first, r.finish, strict=True):
+    for first, finish, tokens in zip(r.first, r.finish, r.outputs, strict=True):
         inside = min(finish, window_s) - max(first, 0.0)
         if inside > 0:
-            total += r.tokens * inside / (finish - first)
+            total += tokens * inside / (finish - first)
     return total / window_s
 
 

@@ -58,6 +58,7 @@ class ModelSpec(Frozen):
     geometry: Geometry
     config: Map[Any]
     weight_files: int = Field(default=8, ge=1, le=400)
+    answer_tokens: int = Field(default=800, ge=1, description="where it would end an answer by itself, in the mean")
     right: float = Field(default=0.97, ge=0, le=1, description="share of the task's sums that it gets right")
 
 

@@ -12,6 +12,8 @@ from collections import OrderedDict
 class Pool:
     """Tokens: `held` by running requests (their reserved output included) + `cached` <= `capacity`, always."""
 
+    traced = False
+    """whether prompts share as they come, not a prefix put in place"""
     __slots__ = ("cached", "capacity", "entries", "evicted", "held", "locks", "prefix_tokens", "reuse")
 
     def __init__(self, capacity: int, prefix_tokens: int, *, reuse: bool) -> None:

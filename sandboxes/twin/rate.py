@@ -58,7 +58,9 @@ def stream(server: ServerSpec, workload: Workload, noise: Noise = QUIET) -> Rate
     if r.finish[0] == NEVER:
         return Rated(0.0, 0.0, 1, "does not fit")
     last = len(r.finish) - 1
-    return Rated(1.0 / (r.finish[last] - r.arrive[last]), (r.tokens - 1) / (r.finish[last] - r.first[last]), 1, "")
+    return Rated(
+        1.0 / (r.finish[last] - r.arrive[last]), (r.outputs[last] - 1) / (r.finish[last] - r.first[last]), 1, ""
+    )
 
 
 def loop(server: ServerSpec, workload: Workload, clients: int, noise: Noise = QUIET) -> Rated:

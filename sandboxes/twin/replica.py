@@ -18,6 +18,7 @@ from math import ceil, inf, sqrt
 
 from day0.sandboxes.twin.costs import Costs
 from day0.sandboxes.twin.prefixcache import Pool
+from day0.sandboxes.twin.promptcache import PromptPool
 
 IDLE, PREFILL, DECODE = 0, 1, 2
 NEVER = -inf
@@ -44,10 +45,13 @@ class ServerSpec:
 class Requests:
     """What is asked and what came of it, a list per quantity; seconds; `first` and `finish` are `NEVER` until known."""
 
-    __slots__ = ("arrive", "cached", "finish", "first", "own", "prefix", "prompt", "replica", "step", "steps", "tokens")
+    __slots__ = (
+        "arrive", "cached", "finish", "first", "outputs", "own", "prefix", "prompts", "replica", "step", "steps",
+    )  # fmt: skip
 
-    def __init__(self, prompt: int, tokens: int) -> None:
-        self.prompt, self.tokens = prompt, tokens
+    def __init__(self) -> None:
+        self.prompts: list[int] = []
+        self.outputs: list[int] = []
         self.arrive: list[float] = []
         self.prefix: list[int] = []
         self.steps: list[int] = []
@@ -58,8 +62,10 @@ class Requests:
         self.replica: list[int] = []
         self.step: list[int] = []
 
-    def add(self, arrive: float, prefix: int, steps: int) -> int:
-        """A request that needs `steps` decode steps after its first token; its number."""
+    def add(self, arrive: float, prefix: int, steps: int, prompt: int, output: int) -> int:
+        """A request of so many tokens that needs `steps` decode steps after its first token; its number."""
+        self.prompts.append(prompt)
+        self.outputs.append(output)
         self.arrive.append(arrive)
         self.prefix.append(prefix)
         self.steps.append(steps)
@@ -75,7 +81,9 @@ class Requests:
 class Replica:
     """`end` is the time of its next own event, `inf` while idle. Call `arrive` and `run` in order of time."""
 
-    def __init__(self, spec: ServerSpec, requests: Requests, speed: float, pool: Pool, bases: dict[int, float]) -> None:
+    def __init__(
+        self, spec: ServerSpec, requests: Requests, speed: float, pool: Pool | PromptPool, bases: dict[int, float]
+    ) -> None:
         self.spec, self.all, self.speed, self.pool, self.bases = spec, requests, speed, pool, bases
         self.end, self.mode = inf, IDLE
         self.waiting: deque[int] = deque()
@@ -132,7 +140,7 @@ class Replica:
         for number in self.filling:
             requests.first[number] = now
             requests.step[number] = self.steps
-            if not requests.cached[number]:
+            if self.pool.traced or not requests.cached[number]:
                 requests.own[number] -= self.pool.filled(requests.prefix[number])
             if requests.steps[number] == 0:
                 requests.finish[number] = now
@@ -140,15 +148,15 @@ class Replica:
                 done.append(number)
             else:
                 heappush(self.running, (self.steps + requests.steps[number], number))
-                self.context += requests.prompt
+                self.context += requests.prompts[number]
         self.filling = [] if keep is None else [keep]
         return done
 
     def _leave(self, number: int, *, decoded: bool = True) -> None:
         requests = self.all
         if decoded:
-            self.context -= requests.prompt + self.spec.accept * requests.steps[number]
-        tail = requests.prompt + requests.tokens - self.pool.prefix_tokens
+            self.context -= requests.prompts[number] + self.spec.accept * requests.steps[number]
+        tail = requests.prompts[number] + requests.outputs[number] - self.pool.prefix_tokens
         self.pool.release(number, requests.prefix[number], requests.own[number], tail)
         self.blocked = False
 
@@ -192,11 +200,11 @@ class Replica:
         if self.rest:
             take = min(self.rest, budget)
             tokens, budget, self.rest = take, budget - take, self.rest - take
-            pairs = take * (requests.prompt - self.rest - take * 0.5)
+            pairs = take * (requests.prompts[self.filling[0]] - self.rest - take * 0.5)
         waiting, room = self.waiting, spec.cap - len(self.running) - len(self.filling)
         while waiting and budget > 0 and room > 0 and not self.rest:
             number = waiting[0]
-            hit = pool.admit(requests.prefix[number], requests.prompt, requests.tokens)
+            hit = pool.admit(requests.prefix[number], requests.prompts[number], requests.outputs[number])
             if hit < 0:
                 if not self.running and not self.filling:
                     waiting.popleft()  # it will never fit: the engine answers with an error
@@ -206,8 +214,8 @@ class Replica:
             waiting.popleft()
             room -= 1
             requests.cached[number] = hit
-            need = requests.prompt - hit
-            requests.own[number] = need + requests.tokens
+            need = requests.prompts[number] - hit
+            requests.own[number] = need + requests.outputs[number]
             take = min(need, budget)
             self.rest = need - take
             budget -= take

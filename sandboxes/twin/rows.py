@@ -40,9 +40,17 @@ class Cut:
     died_s: float = inf
 
 
-def requests_json(point: Point, cut: Cut, *, window_s: float, planned: bool, hashed: str = "") -> str:
-    """The requests as JSON columns; those sent after the end are not in it. `planned`: times were announced."""
-    return to_json(_Rows(point, cut).columns(window_s, planned, hashed)).decode()
+def requests_json(
+    point: Point, cut: Cut, *, window_s: float, planned: bool, hashed: str = "", answer_tokens: int = 0
+) -> str:
+    """The requests as JSON columns; those sent after the end are not in it. `planned`: times were announced.
+
+    `answer_tokens`: where the model would end an answer in the mean (0 = nobody knows), drawn by `hashed`.
+    """
+    rows = _Rows(point, cut)
+    columns = rows.columns(window_s, planned, hashed)
+    columns["forced_tokens"] = rows.forced(columns["output_tokens"], answer_tokens, hashed) if answer_tokens else None
+    return to_json(columns).decode()
 
 
 class _Lane:
@@ -80,13 +88,15 @@ class _Rows:
         r = point.requests
         sent = np.array(r.arrive, dtype=np.float64)
         kept = sent < cut.end_s
-        self.point, self.cut, self.left = point, cut, r.tokens - 1
+        self.point, self.cut = point, cut
         self.sent, self.first, self.finish = (
             np.array(c, dtype=np.float64)[kept] for c in (r.arrive, r.first, r.finish)
         )
         self.begin, self.steps, self.replica, self.cached = (
             np.array(c, dtype=np.int64)[kept] for c in (r.step, r.steps, r.replica, r.cached)
         )
+        self.prompts, self.outputs = (np.array(c, dtype=np.int64)[kept] for c in (r.prompts, r.outputs))
+        self.left = self.outputs - 1
         self.limit = np.minimum(self.sent + cut.deadline_s, min(cut.end_s, cut.died_s))
         self.answered = (self.finish > NEVER) & (self.first <= self.limit) & (self.sent < cut.died_s)
         self.whole = self.answered & (self.finish <= self.limit)
@@ -144,8 +154,8 @@ class _Rows:
             "ttft_us": _us(np.where(self.answered, self.first - self.sent, 0.0)),
             "latency_us": _us(ended - self.sent),
             "output_tokens": np.where(self.answered, tokens, 0).tolist(),
-            "asked_tokens": self.point.requests.prompt,
-            "prompt_tokens": self.point.requests.prompt,
+            "asked_tokens": _alike(self.prompts),
+            "prompt_tokens": _alike(self.prompts),
             "cached_tokens": np.where(self.answered, self.cached, 0).tolist(),
             "in_window": (self.within(window_s) - self.within(0.0)).tolist(),
             "errors": self.errors,
@@ -154,6 +164,14 @@ class _Rows:
             "itl_times": times.tolist(),
             "itl_runs": runs.tolist(),
         }
+
+    def forced(self, tokens: list[int], mean: int, hashed: str) -> list[int]:
+        """Output tokens past the end that the model would have set: lengths of answers fall off exponentially."""
+        import numpy as np
+
+        ends = np.ceil(np.random.default_rng(int(hashed or "0", 16)).exponential(mean, len(tokens)))
+        out: list[int] = np.maximum(0, np.array(tokens) - ends).astype(np.int64).tolist()
+        return out
 
     def within(self, moment: float) -> Counts:
         """Tokens of each request that came before a moment."""
@@ -166,7 +184,7 @@ class _Rows:
             until = np.minimum(moment, np.minimum(self.finish, self.limit)[mine])
             steps = np.maximum(self.steps[mine], 1)
             done = np.clip(lane.steps_at(until) - self.begin[mine], 0, steps)
-            out[mine] += np.floor(done * self.left / steps + 1e-9).astype(np.int64)
+            out[mine] += np.floor(done * self.left[mine] / steps + 1e-9).astype(np.int64)
         return out
 
     def gaps(self, tokens: Counts) -> tuple[Counts, Counts, Counts]:
@@ -233,6 +251,11 @@ class _Sums:
         """So many steps of a length; a row comes once."""
         self.counts[rows, kinds] += steps
         self.seconds[rows, kinds] += steps * length
+
+
+def _alike(values: Counts) -> list[int] | int:
+    """One value where all are it."""
+    return int(values[0]) if len(values) and (values == values[0]).all() else values.tolist()
 
 
 def _us(seconds: Numbers, step: int = 1) -> list[int]:

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from math import ceil, exp, inf
 
 from day0.sandboxes.twin.prefixcache import Pool
+from day0.sandboxes.twin.promptcache import PromptPool, Prompts
 from day0.sandboxes.twin.replica import Replica, Requests, ServerSpec
 
 TURNAROUND_S = 0.001
@@ -26,7 +27,8 @@ MEMORY = 200_000
 class Load:
     """What is offered. `arrivals` in seconds (negative: before the timed window), `prefixes` the shared prefix of each.
 
-    With `clients` the loop is closed: times are unused, each client asks again until `until`.
+    With `clients` the loop is closed: times are unused, each client asks again until `until`. With `calls` requests
+    differ: (prompt tokens, output tokens, blocks of `block` tokens) each, and `prefixes` are their numbers.
     """
 
     prompt: int
@@ -39,6 +41,12 @@ class Load:
     begin: float = 0.0
     until: float = inf
     primed: bool = True
+    calls: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+    block: int = 0
+
+    def sizes(self, number: int) -> tuple[int, int]:
+        """Tokens of a request's prompt and answer."""
+        return self.calls[self.prefixes[number]][:2] if self.calls else (self.prompt, self.tokens)
 
 
 @dataclass(frozen=True)
@@ -80,13 +88,13 @@ class Point:
 
 def _steps(load: Load, server: ServerSpec, noise: Noise, count: int) -> list[int]:
     """Decode steps of each request: the output after the first token, by the acceptance its own text allows."""
-    left = load.tokens - 1
+    lengths = [load.sizes(number)[1] - 1 for number in range(count)] if load.calls else [load.tokens - 1] * count
     if server.accept <= 1.0 or noise.acceptance_sd <= 0:
-        return [ceil(left / server.accept - 1e-9)] * count
+        return [ceil(left / server.accept - 1e-9) for left in lengths]
     gauss = random.Random(noise.seed).gauss
     most = float(server.costs.verify)
     sd = noise.acceptance_sd
-    return [ceil(left / min(most, max(1.0, server.accept * exp(gauss(0.0, sd))))) for _ in range(count)]
+    return [ceil(left / min(most, max(1.0, server.accept * exp(gauss(0.0, sd))))) for left in lengths]
 
 
 class Memory:
@@ -121,13 +129,12 @@ def simulate(server: ServerSpec, load: Load, noise: Noise = Noise()) -> Point:
 
 def play(server: ServerSpec, load: Load, noise: Noise) -> Point:
     """Plays all requests to their end (a closed loop: until no client asks any more)."""
-    requests = Requests(load.prompt, load.tokens)
+    requests = Requests()
     bases: dict[int, float] = {}
+    prompts = Prompts([c[2] for c in load.calls], [c[0] for c in load.calls], load.block) if load.calls else None
     replicas = []
     for _ in range(server.replicas):
-        pool = Pool(server.kv_tokens, load.prefix_tokens, reuse=server.reuse)
-        if load.primed:
-            pool.warm(range(load.distinct))
+        pool = _pool(server, load, prompts)
         replicas.append(Replica(server, requests, noise.speed, pool, bases))
     if load.clients:
         _closed(server, load, noise, requests, replicas)
@@ -143,6 +150,16 @@ def play(server: ServerSpec, load: Load, noise: Noise) -> Point:
     )
 
 
+def _pool(server: ServerSpec, load: Load, prompts: Prompts | None) -> Pool | PromptPool:
+    """One replica's, as priming left it."""
+    if prompts is not None:
+        return PromptPool(server.kv_tokens, prompts, reuse=server.reuse)
+    pool = Pool(server.kv_tokens, load.prefix_tokens, reuse=server.reuse)
+    if load.primed:
+        pool.warm(range(load.distinct))
+    return pool
+
+
 def _pick(server: ServerSpec, replicas: list[Replica], number: int) -> int:
     """Which replica a request goes to: in turn, or to the one with the fewest requests."""
     count = len(replicas)
@@ -155,7 +172,7 @@ def _pick(server: ServerSpec, replicas: list[Replica], number: int) -> int:
 def _open(server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica]) -> None:
     steps = _steps(load, server, noise, len(load.arrivals))
     for number, now in enumerate(load.arrivals):
-        requests.add(now, load.prefixes[number], steps[number])
+        requests.add(now, load.prefixes[number], steps[number], *load.sizes(number))
     if server.routing == "round_robin" or len(replicas) == 1:
         count = len(replicas)
         for index, replica in enumerate(replicas):  # they never meet: one after the other
@@ -190,7 +207,8 @@ def _closed(server: ServerSpec, load: Load, noise: Noise, requests: Requests, re
             now = heappop(asking)
             if now >= load.until or len(requests.arrive) >= len(load.prefixes):
                 continue
-            number = requests.add(now, load.prefixes[len(requests.arrive)], steps[len(requests.arrive)])
+            next_ = len(requests.arrive)
+            number = requests.add(now, load.prefixes[next_], steps[next_], *load.sizes(next_))
             index = requests.replica[number] = _pick(server, replicas, number)
             replicas[index].arrive(number, now)
         elif replica.end < inf:

@@ -15,7 +15,8 @@ Result keys: number, early (told to end), ended_s (the end, from the window's st
 lag_max_ms, chat, primes [{prefix, replica (asked), rank (that answered, if it says), cached_tokens, error}],
 requests: a list of rows (`Point.row`), or one object of columns with `count` values each, a single value standing for
 all: planned_us, sent_us, ttft_us, latency_us (whole microseconds), output_tokens, asked_tokens, prompt_tokens,
-cached_tokens, in_window (tokens that came within the window), errors {number of the request: text}, hash, itl_runs (how
+cached_tokens, forced_tokens (that came after the first end-of-text token; null: unknown), in_window (tokens that came
+within the window), errors {number of the request: text}, hash, itl_runs (how
 many lengths of gaps each request has), itl_us and itl_times (each length and how often it came, request after request,
 in no order within one).
 """
@@ -26,7 +27,6 @@ import asyncio
 import gc
 import hashlib
 import itertools
-import json
 import os
 import resource
 import sys
@@ -39,16 +39,12 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
 import client  # type: ignore[import-not-found]
+import files  # type: ignore[import-not-found]
 import prompts  # type: ignore[import-not-found]
 
 POLL_S = 0.05
 CLOSED_ROUNDS = 8
 LAG_TICK_S = 0.02
-
-
-def say(text: str) -> None:
-    """One line for whoever watches."""
-    print(text, flush=True)  # noqa: T201
 
 
 def cpu_s() -> float:
@@ -64,6 +60,7 @@ class Point:
         self.module, self.cutter, self.plan = module, cutter, plan
         self.asks = client.Asks(module, cutter, plan)
         self.rows: list[dict[str, Any]] = []
+        self.texts: list[str] = []
         self.ready: list[tuple[float, Any]] = []
         self.rest: Iterator[tuple[float, Any]] = iter(())
         self.lags: list[float] = []
@@ -118,6 +115,7 @@ class Point:
             "error": error if error or ok else "no token came",
         }
         self.rows.append(row)
+        self.texts.append(text)
         return row
 
     async def prime(self) -> None:
@@ -183,7 +181,7 @@ class Point:
             self.lags.append(max(0.0, now - began - LAG_TICK_S))
             if now - last >= 1.0:
                 last = now
-                say(f"{self.plan['number']} t={now - self.zero:.1f} sent={self.sent} done={self.done}")
+                files.say(f"{self.plan['number']} t={now - self.zero:.1f} sent={self.sent} done={self.done}")
 
     async def cancelled(self) -> None:
         """Returns when day0 asks to end this plan early."""
@@ -206,6 +204,7 @@ class Point:
         try:
             whole = await before(mark, self.prepare())
             self.rows.clear()
+            self.texts.clear()
             return await self.measure(mark) if whole else self.told(time.perf_counter(), cpu_s(), early=True)
         finally:
             await end([mark])
@@ -230,6 +229,8 @@ class Point:
         """The result."""
         wall = max(1e-9, time.perf_counter() - began)
         lags = sorted(self.lags) or [0.0]
+        for row, text in zip(self.rows, self.texts, strict=True):
+            row["forced_tokens"] = self.cutter.forced(text, row["output_tokens"])
         return {
             "number": self.plan["number"],
             "early": early,
@@ -262,37 +263,16 @@ async def end(tasks: list[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def save(path: str, value: object) -> None:
-    """Writes a file that is there whole or not at all."""
-    part = Path(path + ".part")
-    part.write_text(json.dumps(value), encoding="utf-8")
-    part.replace(path)
-
-
-def next_plan(number: int) -> dict[str, Any] | None:
-    """The plan of that number, once it is there whole."""
-    go = Path(f"go-{number}")
-    if not go.exists():
-        return None
-    data, digest = Path(f"plan-{number}.json").read_bytes(), go.read_text().strip()
-    if not digest:
-        return None
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise ValueError(f"plan-{number}.json is not what was announced")
-    plan: dict[str, Any] = json.loads(data)
-    return plan
-
-
 def main() -> int:
     """Runs plans until told to stop."""
     began = time.perf_counter()
     module = client.load()
-    save("ready.json", {"import_s": time.perf_counter() - began})
-    say(f"ready after {time.perf_counter() - began:.1f} s")
+    files.save("ready.json", {"import_s": time.perf_counter() - began})
+    files.say(f"ready after {time.perf_counter() - began:.1f} s")
     cutters: dict[tuple[str, str, bool], Any] = {}
     number = 1
     while not Path("stop").exists():
-        plan = next_plan(number)
+        plan = files.next_plan(number)
         if plan is None:
             time.sleep(POLL_S)
             continue
@@ -300,12 +280,14 @@ def main() -> int:
             key = (plan["tokenizer"], plan["corpus"], plan["chat"])
             if key not in cutters:
                 text = Path(plan["corpus"]).read_text("utf-8")
-                cutters[key] = prompts.Cutter(prompts.load_tokenizer(plan["tokenizer"]), text, plan["chat"])
+                tokenizer = prompts.load_tokenizer(plan["tokenizer"])
+                ends = prompts.ends(tokenizer, plan["tokenizer"])
+                cutters[key] = prompts.Cutter(tokenizer, text, plan["chat"], ends)
             result = asyncio.run(Point(module, cutters[key], plan).run())
         except Exception as error:
             traceback.print_exc()
             result = {"number": number, "crash": f"{type(error).__name__}: {error}"[:500]}
-        save(f"result-{number}.json", result)
+        files.save(f"result-{number}.json", result)
         number += 1
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,23 @@ def load_tokenizer(folder: str) -> Any:
         return transformers.PreTrainedTokenizerFast(tokenizer_file=str(Path(folder) / "tokenizer.json"))
 
 
+def ends(tokenizer: Any, folder: str) -> tuple[str, ...]:
+    """The texts of the tokens that end an answer: the tokenizer's own, and those that the checkpoint's files name."""
+    found = [getattr(tokenizer, "eos_token", None)]
+    for name in ("generation_config.json", "config.json"):
+        path = Path(folder) / name
+        named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.is_file() else None
+        for token in named if isinstance(named, list) else [named]:
+            if isinstance(token, int):
+                found.append(tokenizer.convert_ids_to_tokens(token))
+    return tuple(dict.fromkeys(text for text in found if isinstance(text, str) and text))
+
+
 class Cutter:
     """Cuts prompts out of one corpus, which is taken as a ring."""
 
-    def __init__(self, tokenizer: Any, corpus: str, chat: bool) -> None:
-        self.tokenizer, self.corpus = tokenizer, corpus
+    def __init__(self, tokenizer: Any, corpus: str, chat: bool, ends: tuple[str, ...] = ()) -> None:
+        self.tokenizer, self.corpus, self.ends = tokenizer, corpus, ends
         template = bool(getattr(tokenizer, "chat_template", None))
         self.chat = chat and template and importlib.util.find_spec("jinja2") is not None
         sample = corpus[:4000]
@@ -35,6 +48,17 @@ class Cutter:
     def count(self, text: str) -> int:
         """Tokens of a text as the server counts them (its special tokens included)."""
         return len(self.tokenizer(text, add_special_tokens=True)["input_ids"])
+
+    def forced(self, answer: str, tokens: int) -> int | None:
+        """How many of an answer's tokens came after its first end-of-text token; None: nobody knows such a token."""
+        if not self.ends:
+            return None
+        places = [(at, end) for end in self.ends if (at := answer.find(end)) >= 0]
+        if not places:
+            return 0
+        at, end = min(places)
+        whole = self.tokenizer(answer[: at + len(end)], add_special_tokens=False)["input_ids"]
+        return max(0, tokens - len(whole))
 
     def render(self, content: str) -> str:
         """Through the chat template as one user message, without a second BOS where the tokenizer adds its own."""

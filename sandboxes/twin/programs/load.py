@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from day0.sandboxes.twin.site import Site
 IMPORT_S = 6.0
 CUT_PROMPTS_S = 0.01
 ASK_IMPORT_S = 1.0
+CLOSED_REQUESTS = 4000
+"""of a trace that the clients of a closed loop know, its rounds counted"""
 CPU_OF_A_REQUEST = 0.02
 """seconds of the client's core per request and second of its stream"""
 Steps = Generator[Step, object, Any]
@@ -63,6 +66,8 @@ def content_of(plan: dict[str, Any]) -> str:
 def load_of(plan: dict[str, Any]) -> Load:
     """The plan as the simulation takes it."""
     clients = int(plan["concurrency"] or 0)
+    if plan.get("calls"):
+        return _traced(plan, clients)
     requests = plan["requests"]
     return Load(
         prompt=plan["input_tokens"],
@@ -75,6 +80,32 @@ def load_of(plan: dict[str, Any]) -> Load:
         begin=-plan["lead_s"],
         until=plan["window_s"],
     )
+
+
+def _traced(plan: dict[str, Any], clients: int) -> Load:
+    """Of a trace: every request of its own lengths, prompts that begin with the same places alike."""
+    calls = plan["calls"]
+    rounds = -(-CLOSED_REQUESTS // len(calls)) if clients else 1  # its clients begin again after the last one
+    return Load(
+        prompt=0,
+        tokens=0,
+        prefix_tokens=0,
+        distinct=0,
+        prefixes=tuple(range(len(calls))) * rounds,
+        arrivals=() if clients else tuple(at for at, *_ in calls),
+        clients=clients,
+        begin=-plan["lead_s"],
+        until=plan["window_s"],
+        calls=tuple((tokens, output, tuple(places)) for _, tokens, output, places in calls),
+        block=plan["block_tokens"],
+    )
+
+
+def asked_of(plan: dict[str, Any]) -> list[tuple[float, int, int]]:
+    """When each request of a plan is sent, and its tokens, prompt and answer."""
+    if plan.get("calls"):
+        return [(at, tokens, output) for at, tokens, output, _ in plan["calls"]]
+    return [(at, plan["input_tokens"], plan["output_tokens"]) for at, _, _ in plan["requests"]]
 
 
 @dataclass
@@ -91,7 +122,7 @@ class _Run:
         """Primes, loads, waits to the end of the plan or of the server, writes the result."""
         plan, kernel = self.plan, self.site.machine.kernel
         live = self.site.servers.get(urlsplit(plan["base_url"]).port or 0)
-        ready = 8 * plan["concurrency"] if plan["concurrency"] else len(plan["requests"])
+        ready = 8 * plan["concurrency"] if plan["concurrency"] else len(asked_of(plan))
         yield Wait(CUT_PROMPTS_S * ready, cpu=1.0)
         primes = yield from self._prime(live)
         began = kernel.now
@@ -115,7 +146,8 @@ class _Run:
         cut = Cut(plan["request_deadline_s"], min(now - zero if early else over, frozen), died)
         live.settle(now)
         window, planned = plan["window_s"], not plan["concurrency"]
-        text = requests_json(point, cut, window_s=window, planned=planned, hashed=content[7:23])
+        ends = live.world.model.answer_tokens
+        text = requests_json(point, cut, window_s=window, planned=planned, hashed=content[7:23], answer_tokens=ends)
         self._result(primes, text, zero, early=early, began=began)
 
     def _prime(self, live: LiveServer | None) -> Steps:
@@ -173,8 +205,14 @@ class _Run:
         return os.path.exists(f"{self.ctx.folder}/cancel-{self.number}")  # noqa: PTH110 (asked for each prefix)
 
     def _cpu(self) -> float:
-        rate = float(len(self.plan["requests"]) / (self.plan["window_s"] + self.plan["lead_s"]))
-        return min(0.6, 0.02 + CPU_OF_A_REQUEST * rate * float(self.plan["output_tokens"]) / 100)
+        return self._busy
+
+    @cached_property
+    def _busy(self) -> float:
+        """Share of the client's core."""
+        seconds = float(self.plan["window_s"] + self.plan["lead_s"])
+        tokens = sum(output for _, _, output in asked_of(self.plan)) / seconds
+        return min(0.6, 0.02 + CPU_OF_A_REQUEST * tokens / 100)
 
     def _unanswered(self, primes: Any, zero: float, live: LiveServer | None) -> Steps:
         """Nobody listens, or nobody answers any more."""
@@ -184,9 +222,9 @@ class _Run:
         rows = [
             {
                 "planned": at, "sent": at, "ttft_ms": 0.0, "latency_ms": 0.0, "output_tokens": 0,
-                "asked_tokens": plan["input_tokens"], "ok": False, "error": error,
+                "asked_tokens": tokens, "ok": False, "error": error,
             }
-            for at, _, _ in plan["requests"][: plan["concurrency"] or None]
+            for at, tokens, _ in asked_of(plan)[: plan["concurrency"] or None]
         ]  # fmt: skip
         self._result(primes, json.dumps(rows), zero, early=False, began=zero - plan["lead_s"])
 

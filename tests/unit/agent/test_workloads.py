@@ -45,11 +45,3 @@ def test_a_bad_workload_file_is_one_sentence(day0: Day0, model: Path, tmp_path: 
         '{"timestamp": 0, "input_length": 3, "output_length": 4}\n{"timestamp": 9, "input_length": 3}\n'
     )
     assert message in sentence(wrong(day0, "run", str(model), "--workload", str(tmp_path / "w.yaml")))
-
-
-def test_the_simulated_node_refuses_a_trace(day0: Day0, tmp_path: Path) -> None:
-    (tmp_path / "w.yaml").write_text(HEAD + "arrival: trace\ntrace: t.jsonl\n")
-    line = '{"timestamp": %d, "input_length": 3, "output_length": 4}\n'
-    (tmp_path / "t.jsonl").write_text(line % 0 + line % 9)
-    said = wrong(day0, "run", "zai-org/GLM-5.2", "--target", "mi355x-twin", "--workload", str(tmp_path / "w.yaml"))
-    assert "the simulated node plays equal lengths only" in sentence(said)

@@ -182,7 +182,7 @@ def test_throughput_that_dips_and_comes_back_is_not_taken_for_monotone() -> None
     for start in (3.0, 4.5, 5.5, 7.0, 12.0):
         asked.clear()
         found = knee(dip, start=start, rules=rules(8), workload=WORK)
-        assert found.failed_rps is not None and found.passed_rps <= found.rate_rps <= found.failed_rps
+        assert found.failed_rps is not None and found.passed_rps <= found.rate_rps * 1.0001 <= found.failed_rps
         seen = sorted(asked)
         failed = [r for r in seen if 5.0 <= r <= 6.0 or r >= 9.0]
         # whatever lies above the lowest rate that was seen to fail never counts, however well it went

@@ -27,7 +27,7 @@ def loadgen(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.setenv(name, "1")
-    names = ("loadgen", "client", "prompts")
+    names = ("loadgen", "client", "files", "prompts")
     yield importlib.import_module("loadgen")
     for name in names:
         sys.modules.pop(name, None)
@@ -53,6 +53,7 @@ def point(loadgen, answers, plan=PLAN):
         head=lambda place, tokens: "head",
         exact=lambda head, place, tokens: (head, tokens),
         chat=True,
+        forced=lambda text, tokens: 3 if text == "text" else None,
         joined=lambda places, block, tokens: ("text", tokens),
     )
     return loadgen.Point(module, cutter, plan), asked
@@ -77,6 +78,7 @@ def test_a_plan_is_primed_and_run(loadgen):
     assert len(asked) == 6 and len(told["requests"]) == 2 and not told["early"]
     assert [p["prefix"] for p in told["primes"]] == [0, 0, 1, 1]
     assert all(r["ok"] and r["output_tokens"] == 4 for r in told["requests"])
+    assert [r["forced_tokens"] for r in told["requests"]] == [3, 3]
 
 
 def test_a_plan_that_is_told_to_end_while_it_primes_ends_at_once(loadgen):

@@ -71,3 +71,27 @@ def test_prompts_share_exactly_their_prefix() -> None:
 def test_the_corpus_is_a_ring(start: int) -> None:
     cutter = prompts.Cutter(Characters(), TEXT, chat=False)
     assert len(cutter.span(start, 2 * len(TEXT) + 3)) == 2 * len(TEXT) + 3
+
+
+class Marked(Characters):
+    """An end-of-text token and one that the checkpoint's files name; each is a single token."""
+
+    eos_token = "</s>"
+
+    def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+        return {"input_ids": re.findall(r"</s>|<end>|.", text, re.DOTALL)}
+
+    def convert_ids_to_tokens(self, token: int) -> str:
+        return {2: "</s>", 9: "<end>"}[token]
+
+
+def test_tokens_that_an_answer_was_forced_to_write_past_its_end_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [2, 9]}')
+    (tmp_path / "config.json").write_text('{"eos_token_id": 2}')
+    known = prompts.ends(Marked(), str(tmp_path))
+    assert known == ("</s>", "<end>")
+    cutter = prompts.Cutter(Marked(), TEXT, True, known)
+    assert cutter.forced("abc</s>defg<end>", 9) == 5, "the end itself belongs to the answer"
+    assert cutter.forced("abc<end>de", 6) == 2
+    assert cutter.forced("abcdef", 6) == 0
+    assert prompts.Cutter(Marked(), TEXT, True).forced("abc</s>d", 5) is None

@@ -25,7 +25,7 @@ def seen(point, cut=FREE, planned=True, window_s=inf) -> Columns:
 def token_times(point, number) -> list[float]:
     """When each token of a request came, one step after the other; a step's tokens as spread over the step."""
     r = point.requests
-    left, steps, last = r.tokens - 1, r.steps[number], r.first[number]
+    left, steps, last = r.outputs[number] - 1, r.steps[number], r.first[number]
     times, done = [last], 0
     for begin, stop, before, after in point.jumps[r.replica[number]]:
         if before < r.step[number] or done == steps:
