@@ -9,7 +9,7 @@ from typing import Any
 
 from day0.runs.errors import UserError
 from day0.runs.facts import Knee, LoadPoint
-from day0.runs.recipe import Figure, Recipe
+from day0.runs.recipe import Conditions, Figure, Recipe
 from day0.runs.workload import Workload
 from day0.tools.summary import at
 
@@ -53,7 +53,9 @@ def figures(
     above = [k.failed_rps for k in narrow if k.failed_rps is not None]
     high = _r(max(above) * exp(half)) if len(above) == len(narrow) else None
     out = [
-        Figure(name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=high, label=label),
+        Figure(
+            name=KNEE, unit="requests/s", value=_r(mean), low=_r(low), high=high, interval=_over(narrow), label=label
+        ),
         Figure(name=RATE, unit="requests/s", value=rate, label=label),
     ]
     seen = at_rate(least.points, rate, workload)
@@ -79,9 +81,40 @@ def figures(
     return tuple(out)
 
 
+def conditions(workload: Workload, boots: Sequence[OwnBoot]) -> Conditions:
+    """Under which the figures stand, as the last sound point at the figures' rate saw them."""
+    least = min(boots, key=lambda boot: boot.knee.passed_rps)
+    good = _sound(least.points, least.knee.passed_rps)
+    seen = good[-1] if good else None
+    forced = None if seen is None else seen.forced_share
+    return Conditions(
+        text=workload.text,
+        temperature=workload.temperature,
+        acceptance_length=seen.acceptance_length if seen else None,
+        forced_share=None if forced is None else _r(forced),
+        cached_share=_r(seen.cached_share) if seen and seen.cached_share is not None else None,
+    )
+
+
+def _over(knees: Sequence[Knee]) -> tuple[float | None, float | None] | None:
+    """The intervals over arrivals of boots as one; None where no boot has any."""
+    lows, highs = [k.low_rps for k in knees], [k.high_rps for k in knees]
+    if all(side is None for side in (*lows, *highs)):
+        return None
+    low, high = ([side for side in sides if side is not None] for sides in (lows, highs))
+    return (
+        _r(min(low)) if len(low) == len(knees) else None,
+        _r(max(high)) if len(high) == len(knees) else None,
+    )
+
+
+def _sound(points: Iterable[LoadPoint], rate: float) -> list[LoadPoint]:
+    return [p for p in points if p.void is None and (p.rate_rps is None or abs(p.rate_rps / rate - 1) < 1e-6)]
+
+
 def at_rate(points: Iterable[LoadPoint], rate: float, workload: Workload) -> dict[str, float]:
     """The figures of the last sound point at an offered rate (single stream: of the only point)."""
-    good = [p for p in points if p.void is None and (p.rate_rps is None or abs(p.rate_rps / rate - 1) < 1e-6)]
+    good = _sound(points, rate)
     if not good:
         return {}
     point, out = good[-1], {GOODPUT: good[-1].output_tok_s}

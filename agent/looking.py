@@ -111,7 +111,7 @@ def attempts_table(rows: list[dict[str, Any]], *, simulated: bool) -> None:
                 r["attempt"].rpartition("-")[2],
                 r["status"],
                 r["change_words"] or r["axis"],
-                _number(r["knee_rps"]),
+                r["knee_words"],
                 _number(r["goodput_tok_s"]),
                 "" if r["gain"] is None else f"{r['gain']:+.1%}",
                 ", ".join(d["name"] for d in r["explained"]),

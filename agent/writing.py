@@ -55,6 +55,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
         tables=inputs.tables_of(candidate),
         launch=LaunchLine(argv=placeholders(launch.argv, candidate.model), env=dict(launch.env)),
         figures=figures.figures(workload, boots, seen.noise, simulated=run.request.target.kind == "twin"),
+        conditions=figures.conditions(workload, boots),
         gain=_gain(parts, run, winner),
         accuracy=accuracy(parts.ledger, winner.id),
         stability=_stability(parts, run, winner, workload),

@@ -69,11 +69,24 @@ class Figure(Frozen):
     value: float
     low: float | None = None
     high: float | None = None
+    interval: tuple[float | None, float | None] | None = Field(
+        default=None, description="knee only: where it may lie for other arrivals, 90 %, over the boots it stands for"
+    )
     label: Label = ""
 
     def holds(self, measured: float) -> bool:
         """Whether a figure measured again is within the range."""
         return (self.low is None or measured >= self.low) and (self.high is None or measured <= self.high)
+
+
+class Conditions(Frozen):
+    """What stands beside every figure: what was asked for, and how the answers came. `null` = nobody can tell."""
+
+    text: str = Field(description="where the prompts came from")
+    temperature: float
+    acceptance_length: float | None = Field(default=None, description="tokens a verification step")
+    forced_share: float | None = Field(default=None, description="of the output tokens, past the end of a text")
+    cached_share: float | None = Field(default=None, description="of the input tokens, found in the prefix cache")
 
 
 class Gain(Frozen):
@@ -128,6 +141,7 @@ class Recipe(Frozen):
     tables: tuple[Table, ...] = Field(default=(), description="whole: rows of tuned kernels")
     launch: LaunchLine
     figures: tuple[Figure, ...] = Field(min_length=1)
+    conditions: Conditions | None = Field(default=None, description="under which the figures stand")
     gain: Gain | None = Field(default=None, description="null: nothing better than the defaults was found")
     accuracy: Accuracy | None = None
     stability: Stability | None = Field(default=None, description="null: it was not held under load for long")

@@ -16,6 +16,7 @@ NOTES = {
     "tables": "rows of tuned kernels, whole; the variable names the file to the engine",
     "launch": "the line as it was run; {port}, {model} and {host} differ from boot to boot",
     "figures": "value, and the range in which a replay counts as the same; all throughputs are per whole node",
+    "conditions": "what stands beside each figure: the source of the prompts, and how the answers came; null = unknown",
     "gain": "over the baseline, interleaved boots on the same arrivals: 0.1 = 10 % more; lower: one-sided 95 % bound",
     "accuracy": "shares of right answers on the same questions, at the load that is served; margin, difference and its "
     "one-sided 95 % bound as shares: 0.01 = one point",
@@ -38,6 +39,7 @@ def headline(recipe: Recipe) -> str:
     """The comment at the top: what it is, what was measured, how to use it."""
     lines = [f"{recipe.model.id} on {recipe.target.name}, workload {recipe.workload.name}"]
     lines += [_figure(figure) for figure in recipe.figures]
+    lines += [_conditions(recipe)] if recipe.conditions is not None else []
     lines.append(_gain(recipe))
     if recipe.accuracy is not None:
         against = f" against {recipe.accuracy.reference}" if recipe.accuracy.reference else ""
@@ -51,7 +53,23 @@ def _figure(figure: Figure) -> str:
     high = "" if figure.high is None else f"{figure.high:.4g}"
     span = f" ({low or '-'} to {high or '-'})" if low or high else ""
     label = f" [{figure.label}]" if figure.label else ""
-    return f"  {figure.name}: {figure.value:.4g} {figure.unit}{span}{label}"
+    other = ""
+    if figure.interval is not None:
+        ends = ["open" if side is None else f"{side:.4g}" for side in figure.interval]
+        other = f", over arrivals {ends[0]} to {ends[1]} (90 %)"
+    return f"  {figure.name}: {figure.value:.4g} {figure.unit}{span}{other}{label}"
+
+
+def _conditions(recipe: Recipe) -> str:
+    seen = recipe.conditions
+    if seen is None:
+        return ""
+    accepts = "no speculation" if seen.acceptance_length is None else f"acceptance length {seen.acceptance_length:.3g}"
+    forced = "unknown" if seen.forced_share is None else f"{seen.forced_share:.1%}"
+    return (
+        f"  measured with {seen.text} at temperature {seen.temperature:g}, {accepts}; "
+        f"output forced past its end: {forced}"
+    )
 
 
 def _gain(recipe: Recipe) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from day0.agent import overhead
 from day0.agent.confirm import enough, narrow
-from day0.agent.figures import OwnBoot, at_rate, figures
+from day0.agent.figures import OwnBoot, at_rate, conditions, figures
 from day0.agent.replay import placeholders
 from day0.agent.settings import load
 from day0.runs.errors import CandidateFailed, UserError
@@ -109,6 +109,21 @@ def test_figures_at_a_rate_ignore_void_points_and_other_rates() -> None:
     points = [point(1.0, 10.0), point(2.0, 30.0), point(1.0, 99.0, void="cut")]
     assert at_rate(points, 1.0, WORK)["output"] == 10.0
     assert at_rate(points, 3.0, WORK) == {}
+
+
+def test_s46_a_recipes_knee_has_its_interval_and_its_figures_what_stands_beside_them() -> None:
+    sides = [(1.8, 2.3), (1.7, 2.2), (1.9, None)]
+    knees = [knee(2.0, 2.0, 2.2).model_copy(update={"low_rps": low, "high_rps": high}) for low, high in sides]
+    beside = {"acceptance_length": 3.2, "forced_tokens": 30, "answer_tokens": 600, "cached_share": 0.6}
+    boots = [OwnBoot(k, (point(2.0, 30.0).model_copy(update=beside),)) for k in knees]
+    made = {f.name: f for f in figures(WORK, boots, 0.03)}
+    assert made["knee"].interval == (1.7, None), "the boots that were compared; one has no upper end"
+    assert {f.name: f for f in figures(WORK, boots[:1], 0.03)}["knee"].interval == (1.8, 2.3)
+    assert figures(WORK, [OwnBoot(knee(2.0, 2.0, None))], 0.03)[0].interval is None
+    seen = conditions(WORK, boots)
+    assert (seen.text, seen.acceptance_length, seen.forced_share, seen.cached_share) == (WORK.text, 3.2, 0.05, 0.6)
+    assert conditions(WORK, [OwnBoot(knee(2.0, 2.0, None))]).forced_share is None
+    assert knees[0].told() == "2 (1.8 to 2.3)" and knees[2].told() == "2 (1.9 to open)"
 
 
 def test_s40_pairs_settle_it_on_either_side_or_at_the_limit() -> None:
