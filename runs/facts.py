@@ -9,11 +9,36 @@ from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.findings import Explained, Held
 from day0.runs.patches import Patch, Table
-from day0.runs.points import Knee as Knee
-from day0.runs.points import LoadPoint as LoadPoint
-from day0.runs.points import Percentiles as Percentiles
+from day0.runs.points import Knee, LoadPoint, Percentiles
 from day0.runs.values import Frozen, Map
 from pydantic import Field
+
+__all__ = [
+    "ArtifactKept",
+    "BootEnded",
+    "BootReady",
+    "BootStarted",
+    "Explained",
+    "Fact",
+    "FailureClass",
+    "FigureChecked",
+    "Held",
+    "Knee",
+    "KneeFound",
+    "LoadPoint",
+    "NodeChecked",
+    "Pair",
+    "PairMeasured",
+    "PatchMade",
+    "Percentiles",
+    "PointMeasured",
+    "Progress",
+    "Rung",
+    "RungStarted",
+    "Surveyed",
+    "TableMade",
+    "Verdict",
+]
 
 
 class Rung(StrEnum):
