@@ -10,7 +10,7 @@ from day0.runs.schema import RunStatus
 from day0.runs.workload import Slo
 
 from tests.unit.agent.test_cli import Day0, sentence, wrong
-from tests.unit.agent.test_loop import WORKLOAD, Bench, bench  # noqa: F401 (a fixture)
+from tests.twin.test_loop import WORKLOAD, Bench, bench  # noqa: F401 (a fixture)
 
 HEAD = "schema: day0/workload/v1\nname: w\n"
 
