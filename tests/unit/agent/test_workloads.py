@@ -9,8 +9,8 @@ from day0.runs.facts import Rung
 from day0.runs.schema import RunStatus
 from day0.runs.workload import Slo
 
-from tests.unit.agent.test_cli import Day0, sentence, wrong
 from tests.twin.test_loop import WORKLOAD, Bench, bench  # noqa: F401 (a fixture)
+from tests.unit.agent.test_cli import Day0, sentence, wrong
 
 HEAD = "schema: day0/workload/v1\nname: w\n"
 
