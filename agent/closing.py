@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from day0.agent import confirm, crashpoints, story, writing
 from day0.agent.accuracies import lossy
 from day0.agent.gathering import climb_inputs, current_view
-from day0.agent.lease import Facts
-from day0.agent.nodes import Work
+from day0.agent.insist import Perform, insist
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.pump import Also
 from day0.agent.replay import Replayed, replay
 from day0.agent.seeing import pairs_allowed
 from day0.agent.stability import stability as under_load
-from day0.agent.steps import MOST_INTERRUPTIONS, tell
+from day0.agent.steps import tell
 from day0.agent.view import time_left_s
-from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, FailureClass, Pair, Rung, Verdict
 from day0.runs.ledger_writer import Writer
 from day0.runs.patches import Patch
@@ -26,10 +23,8 @@ from day0.runs.recipe import parse, render
 from day0.runs.schema import Attempt, AttemptStatus, Comparison, Run, RunStatus
 from day0.runs.values import sha256
 from day0.runs.workload import Workload
-from day0.sandboxes.base import Node
 from day0.tools import judge
 
-Perform = Callable[[Node], Facts]
 PAIRS_APART = 100
 """pairs are numbered per attempt: those of its second workload begin at 101"""
 
@@ -106,7 +101,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
                     confirm.pair, challenger=now, incumbent=base, number=number, workload=workload, inputs=inputs
                 )
 
-            if not _work(parts, run_id, challenger, pair):
+            if insist(parts, run_id, challenger, pair) is not None:
                 _judge(parts, run_id, challenger, workload, ok=False, reason="it failed while it was confirmed")
             crashpoints.reached("pair-done")
             return
@@ -127,7 +122,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
 
         if story.held(parts.ledger, run_id, challenger.id, workload.name) is None:
             tell(parts, run_id, 7, f"{who} for {rules.stability_s / 60:.0f} min at 0.9 x its knee")
-            _work(parts, run_id, challenger, stability, also=_note("stable", Rung.CONFIRM, challenger.id, workload))
+            insist(parts, run_id, challenger, stability, also=_note("stable", Rung.CONFIRM, challenger.id, workload))
             crashpoints.reached("stable")
         held = story.held(parts.ledger, run_id, challenger.id, workload.name)
         if held is None or not held.data["ok"]:
@@ -203,30 +198,6 @@ def _note(kind: str, rung: Rung, attempt: str, workload: Workload, text: str = "
     return also
 
 
-def _work(
-    parts: Parts, run_id: str, attempt: Attempt, make: Callable[[Attempt], Perform], *, also: Also | None = None
-) -> bool:
-    """Runs a work of the closing half. False: the candidate failed in it. Infrastructure is tried three times.
-
-    `make` gets the attempt as the ledger has it now: each try boots under a number of its own.
-    """
-    for number in range(1, MOST_INTERRUPTIONS + 1):
-        perform = make(parts.ledger.attempt(attempt.id))
-        parts.pump.start(Work(attempt.id, attempt.epoch, perform))
-        ended = parts.pump.until_ended(also=also)
-        with parts.ledger.write(run_id) as writer:
-            writer.spend(ended.node_s)
-            if isinstance(ended.error, Infrastructure):
-                writer.event("infrastructure", {"error": str(ended.error)}, attempt=attempt.id)
-        if ended.error is None:
-            return True
-        if isinstance(ended.error, CandidateFailed):
-            return False
-        if not isinstance(ended.error, Infrastructure) or number == MOST_INTERRUPTIONS:
-            raise ended.error
-    return False
-
-
 def replay_all(parts: Parts, run_id: str) -> None:
     """Renders each winner's recipe and measures it again from the recipe alone."""
     run = parts.ledger.run(run_id)
@@ -253,7 +224,7 @@ def _replay(parts: Parts, run: Run, winner: str, workload: Workload, text: str) 
     def again(now: Attempt) -> Perform:
         return partial(replay, recipe=parse(text), inputs=inputs, name=Replayed(now.id, now.epoch, now.boots + 1))
 
-    _work(parts, run.id, attempt, again, also=_note("replayed", Rung.REPLAY, winner, workload, text))
+    insist(parts, run.id, attempt, again, also=_note("replayed", Rung.REPLAY, winner, workload, text))
 
 
 def report(parts: Parts, run_id: str) -> None:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from day0.agent import closing, crafting, steps, story
+from day0.agent import closing, crafting, floor, steps, story
 from day0.agent.parts import Parts
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Body = Callable[[Parts, str], None]
 BODIES: dict[str, Body] = {
     "survey": steps.survey,
+    "floor": floor.measure,
     "propose": steps.propose,
     "admit": steps.admit,
     "craft": crafting.craft_some,
@@ -55,15 +56,15 @@ def build(parts: Parts | None, saver: BaseCheckpointSaver[str] | None = None) ->
 
     def more(state: State) -> str:
         assert parts is not None
-        return "confirm" if story.search_ended(parts.ledger, state["run_id"]) else "propose"
+        return "confirm" if story.search_ended(parts.ledger, state["run_id"]) else "floor"
 
     graph = StateGraph(State)
     for name, body in BODIES.items():
         graph.add_node(name, node(body))
     graph.add_edge(START, "survey")
-    for before, after in itertools.pairwise(("survey", "propose", "admit", "craft", "climb", "decide")):
+    for before, after in itertools.pairwise(("survey", "floor", "propose", "admit", "craft", "climb", "decide")):
         graph.add_edge(before, after)
-    graph.add_conditional_edges("decide", more, ["propose", "confirm"])
+    graph.add_conditional_edges("decide", more, ["floor", "confirm"])
     for before, after in (("confirm", "replay"), ("replay", "report"), ("report", END)):
         graph.add_edge(before, after)
     return graph.compile(checkpointer=saver)

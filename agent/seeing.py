@@ -8,6 +8,7 @@ from statistics import median
 
 from day0.agent.policy.decide import leader_of, worth
 from day0.runs.facts import Knee, Pair, Rung
+from day0.runs.findings import NoiseFloor
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus, RunRequest
 from day0.runs.workload import Workload
 from day0.tools.judge import noise_floor
@@ -27,10 +28,12 @@ def tried(attempts: tuple[Attempt, ...]) -> int:
     return sum(1 for a in attempts if a.proposer != "baseline" and a.status not in free)
 
 
-def noise(attempts: tuple[Attempt, ...], pairs: Mapping[str, Sequence[Pair]]) -> float:
+def noise(
+    attempts: tuple[Attempt, ...], pairs: Mapping[str, Sequence[Pair]], floors: Sequence[NoiseFloor] = ()
+) -> float:
     """Relative s.d. of a knee between boots of one configuration, from everything that was measured twice.
 
-    `pairs` are those of each challenger.
+    `pairs` are those of each challenger, `floors` what was measured before the search (see `day0.agent.floor`).
     """
     groups: dict[tuple[str, str], list[Knee]] = {}
     ratios: dict[tuple[str, str], list[float]] = {}
@@ -41,7 +44,7 @@ def noise(attempts: tuple[Attempt, ...], pairs: Mapping[str, Sequence[Pair]]) ->
         # pairs differ by their arrivals, the two boots of one pair do not: only the ratio tells of boots alone
         for pair in pairs.get(attempt.id, ()) if attempt.status == AttemptStatus.KEPT else ():
             ratios.setdefault((attempt.id, pair.challenger.workload), []).append(pair.log_ratio)
-    return noise_floor(list(groups.values()), list(ratios.values()))
+    return noise_floor(list(groups.values()), list(ratios.values()), [f.rates_rps for f in floors])
 
 
 def point_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
@@ -52,12 +55,15 @@ def point_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
 
 def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
     """Node seconds from launch until load can run: the median so far, else a guess by kind of node."""
-    measured = [
-        a for a in attempts if a.status in FINISHED and a.node_s > 0 and a.boots == 1 and a.verdict(Rung.MEASURE)
-    ]
+    climbed = [a for a in attempts if a.status in FINISHED and a.node_s > 0 and a.verdict(Rung.MEASURE)]
+    repeats = {a.id: {boot for boot, rung, _ in a.points if rung == Rung.REPEAT} for a in climbed}
+    measured = [a for a in climbed if a.boots == 1 + len(repeats[a.id])]
     # a screened point that the search for the knee began with stands under both rungs
-    loaded = [sum(p.window_s for _, p in {(boot, p) for boot, _, p in a.points}) for a in measured]
-    spent = [max(0.0, a.node_s - load) for a, load in zip(measured, loaded, strict=True)]
+    loaded = [
+        sum(p.window_s for _, p in {(boot, p) for boot, _, p in a.points if boot not in repeats[a.id]})
+        for a in measured
+    ]
+    spent = [max(0.0, a.node_s - a.beside_s - load) for a, load in zip(measured, loaded, strict=True)]
     return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
 
 

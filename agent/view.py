@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from day0.agent import story
 from day0.agent.policy.base import Answer, RunView
 from day0.agent.seeing import deadline_left_s, noise, search_left_s, tried
 from day0.runs.errors import Infrastructure
@@ -28,7 +29,8 @@ def view(
         raise Infrastructure(f"run {run.id} was not surveyed")
     boots = {boot.attempt: boot.facts for boot in ledger.boots(run.id) if boot.facts is not None}
     patches, tables = ledger.made(run.id)
-    floor = noise(attempts, {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT})
+    pairs = {a.id: ledger.pairs(a.id) for a in attempts if a.status == KEPT}
+    floor = noise(attempts, pairs, story.floors(ledger, run.id))
     return RunView(
         run=run.id,
         round=run.round,

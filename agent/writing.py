@@ -62,7 +62,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
         waterfall=waterfall(run, winner, seen.attempts, workload),
         workload=workload,
         target=run.request.target,
-        node=seen.node,
+        node=seen.node.model_copy(update={"boot_id": ""}),
         provenance=Provenance(
             run=run.id,
             attempt=winner.id,

@@ -18,8 +18,20 @@ from day0.runs.schema import Attempt, Boot, Run
 
 # `id`, `run` and the like stay: they come from the request's key alone
 DROPPED = frozenset(
-    {"at", "created_at", "finished_at", "queued_at", "node_s", "spent_node_s", "epoch", "boot", "boots", "build"}
-    | {"version", "packages", "day0", "kernel", "disk_free_bytes"}
+    {
+        "at",
+        "beside_s",
+        "created_at",
+        "finished_at",
+        "queued_at",
+        "node_s",
+        "spent_node_s",
+        "epoch",
+        "boot",
+        "boots",
+        "build",
+    }
+    | {"version", "packages", "day0", "kernel", "boot_id", "disk_free_bytes"}
 )
 _PATH = re.compile(r"(?<![\w.:/{}])(?:/[\w.+@=-]+){2,}/?")
 _STAMP = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?")

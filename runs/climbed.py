@@ -19,6 +19,8 @@ class Climbed:
     explained: list[Explained] = field(default_factory=list)
     boots: int = 0
     node_s: float = 0.0
+    beside_s: float = 0.0
+    _beside: set[int] = field(default_factory=set)
 
     def add(self, fact: Fact) -> None:
         """One fact more."""
@@ -27,6 +29,8 @@ class Climbed:
                 self.verdicts.append(fact)
             case PointMeasured():
                 self.points.append((fact.boot, fact.rung, fact.point))
+                if fact.rung == Rung.REPEAT:
+                    self._beside.add(fact.boot)
             case KneeFound():
                 self.knees.append((fact.boot, fact.rung, fact.knee))
             case Explained():
@@ -35,6 +39,7 @@ class Climbed:
                 self.boots = max(self.boots, fact.boot)
             case BootEnded():
                 self.node_s += fact.node_s
+                self.beside_s += fact.node_s if fact.boot in self._beside else 0.0
             case _:
                 pass
 
@@ -47,4 +52,5 @@ class Climbed:
             "explained": tuple(self.explained),
             "boots": self.boots,
             "node_s": self.node_s,
+            "beside_s": self.beside_s,
         }

@@ -95,6 +95,7 @@ class NodeFacts(Frozen):
     governor: str | None = None
     numa_balancing: bool | None = None
     kernel: str = ""
+    boot_id: str = Field(default="", description="another one after each start of the machine; empty: unknown")
     problems: tuple[str, ...] = ()
 
 

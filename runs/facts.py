@@ -53,6 +53,8 @@ class Rung(StrEnum):
     MEASURE = "measure"
     CONFIRM = "confirm"
     REPLAY = "replay"
+    REPEAT = "repeat"
+    """no rung to pass: boots beside the ladder that measure something known again, whole or without one change"""
 
 
 class FailureClass(StrEnum):

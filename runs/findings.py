@@ -67,3 +67,16 @@ class Held(Frozen):
     workload: str
     readings: int = Field(description="how often the accelerators were read")
     found: Stability
+
+
+class NoiseFloor(Frozen):
+    """The baseline's knee on one workload, boot after boot on one node before the search: what noise can fake."""
+
+    workload: str
+    rates_rps: tuple[float, ...] = Field(default=(), description="its knees on the same arrivals, one a boot")
+    node: str = ""
+    boot_id: str = Field(default="", description="of the node: after a restart it is measured anew")
+    run: str = Field(default="", description="that measured it")
+    at: str = Field(default="", description="when, RFC 3339 in UTC; set where it is kept for later runs")
+    reused: bool = Field(default=False, description="an earlier run's, still fresh")
+    why_none: str = Field(default="", description="why nothing was measured: the prior stands")

@@ -11,6 +11,7 @@ from day0.runs.database import Row, reading
 from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import UserError
 from day0.runs.facts import PairMeasured
+from day0.runs.findings import NoiseFloor
 from day0.runs.ledger_facts import model_key
 from day0.runs.ledger_rows import BOOTS, CLIMBED, attempts_of, boots_of, event_of, read, read_object, run_of
 from day0.runs.schema import Attempt, Boot, Comparison, Event, Pair, Run, StoredRecipe
@@ -147,6 +148,10 @@ class Reads:
     def facts_node(self, name: str) -> NodeFacts | None:
         """The newest facts of a node."""
         return self._known(NodeFacts, "node", name)
+
+    def floor(self, key: str) -> NoiseFloor | None:
+        """The newest noise floor that was measured under these conditions."""
+        return self._known(NoiseFloor, "floor", key)
 
     def _known(self, model: type[F], kind: str, key: str) -> F | None:
         k = tables.knowledge

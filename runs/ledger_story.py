@@ -9,6 +9,7 @@ from typing import Any
 from day0.runs import tables
 from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import Conflict
+from day0.runs.findings import NoiseFloor
 from day0.runs.ledger_facts import model_key
 from day0.runs.ledger_rows import stamp, to_json
 from day0.runs.schema import Comparison
@@ -54,6 +55,10 @@ class Story:
     def keep_node(self, facts: NodeFacts) -> None:
         """The newest facts of a node."""
         self._keep("node", facts.name, facts)
+
+    def keep_floor(self, key: str, floor: NoiseFloor) -> None:
+        """A noise floor just measured, for every later run under the same conditions, and when that was."""
+        self._keep("floor", key, floor.model_copy(update={"at": stamp(self._now())}))
 
     def _keep(self, kind: str, key: str, facts: Frozen) -> None:
         k, data = tables.knowledge, to_json(facts)

@@ -123,6 +123,7 @@ class Attempt(Frozen):
     )
     boots: int = Field(default=0, description="highest boot number recorded; the next boot is one more")
     node_s: float = Field(default=0.0, description="node seconds of all its ended boots")
+    beside_s: float = Field(default=0.0, description="of them, of boots beside the ladder: repetitions, ablations")
 
     def verdict(self, rung: Rung) -> Verdict | None:
         """The verdict on a rung, if it was reached."""

@@ -97,6 +97,12 @@ class MeasureRules(Frozen):
     max_points: int = Field(ge=2, description="load points per boot, the discarded first one not counted")
     max_pairs: int = Field(ge=2)
     stability_s: float = Field(ge=0)
+    floor_boots: int = Field(
+        default=0, ge=0, description="further boots of the baseline before the search, for the noise floor; 0: none"
+    )
+    ablations: int = Field(
+        default=0, ge=0, description="changes of a winner taken away one by one, a boot each, while the budget lasts"
+    )
     short: bool = False
 
 

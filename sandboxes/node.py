@@ -14,6 +14,7 @@ from day0.sandboxes.base import Node
 
 TIMEOUT_S = 10.0
 GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
 LOW_DISK_BYTES = 10 << 30
 
@@ -34,6 +35,7 @@ def preflight(node: Node, *, folder: str = "/") -> NodeFacts:
         governor=governor.strip() or None if governor is not None else None,
         numa_balancing=numa,
         kernel=(_ask(node, "uname", "-r") or "").strip(),
+        boot_id=(_ask(node, "cat", BOOT_ID) or "").strip(),
     )
     return facts.model_copy(update={"problems": problems(facts)})
 

@@ -20,6 +20,9 @@ NOISE_PRIOR = 0.03
 """Relative s.d. of a knee between boots before any was repeated: published MI355X rows repeat within 2.1 % (s.d.,
 without the jumps between days), and a knee's noise is larger than a rate's."""
 PRIOR_WEIGHT = 2
+MEASURED_PRIOR_WEIGHT = 0.5
+"""Once the baseline was booted again on purpose. With three boots that show a noise of 0.8 % a gain must then reach
+3.5 %: as much as Student's t asks for with their two degrees of freedom, and a lucky trio is no certainty."""
 WORTH = 0.01
 """A gain that nobody would change a configuration for."""
 
@@ -110,22 +113,34 @@ def _level(knee: Knee, by: str) -> float:
     return log(1 / knee.tpot_ms) if by == "TPOTs" and knee.tpot_ms else log(knee.rate_rps)
 
 
-def noise_floor(groups: Sequence[Sequence[Knee]], ratios: Sequence[Sequence[float]] = ()) -> float:
+def spread(rates: Sequence[float]) -> float:
+    """S.d. of the logs of some rates; 0 for fewer than two."""
+    if len(rates) < 2:
+        return 0.0
+    logs = [log(rate) for rate in rates]
+    mean = sum(logs) / len(logs)
+    return sqrt(sum((v - mean) ** 2 for v in logs) / (len(logs) - 1))
+
+
+def noise_floor(
+    groups: Sequence[Sequence[Knee]],
+    ratios: Sequence[Sequence[float]] = (),
+    floors: Sequence[Sequence[float]] = (),
+) -> float:
     """Relative s.d. of a knee between boots of one configuration, on the same arrivals.
 
     Each group holds the knees of one configuration's boots on one workload and the same arrivals; each of `ratios`
     the log ratios of one comparison's pairs, whose two boots shared theirs: their variance is twice that of a boot.
     Pooled s.d. of the log knees, drawn towards a prior of 3 % that weighs as much as two repeats: a floor taken
-    from one lucky pair would be none.
+    from one lucky pair would be none. `floors` are the rates of boots that were repeated for this purpose, three or
+    more in a group: with them the prior weighs half a repeat.
     """
-    squares, freedom = PRIOR_WEIGHT * NOISE_PRIOR**2, float(PRIOR_WEIGHT)
-    for group in groups:
-        logs = [log(k.rate_rps) for k in group]
-        if len(logs) < 2:
-            continue
-        mean = sum(logs) / len(logs)
-        squares += sum((v - mean) ** 2 for v in logs)
-        freedom += len(logs) - 1
+    weight = MEASURED_PRIOR_WEIGHT if any(len(rates) > 2 for rates in floors) else float(PRIOR_WEIGHT)
+    squares, freedom = weight * NOISE_PRIOR**2, weight
+    for rates in (*([k.rate_rps for k in group] for group in groups), *floors):
+        if len(rates) > 1:
+            squares += (len(rates) - 1) * spread(rates) ** 2
+            freedom += len(rates) - 1
     for values in ratios:
         mean = sum(values) / max(1, len(values))
         squares += sum((v - mean) ** 2 for v in values) / 2

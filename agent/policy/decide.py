@@ -193,7 +193,9 @@ def fruitless(attempts: Sequence[Attempt]) -> int:
 
 def cost(attempts: Iterable[Attempt]) -> float | None:
     """Node seconds that a measured attempt takes: the median so far; None while nothing was measured."""
-    spent = [a.node_s for a in attempts if a.status in FINISHED and a.node_s > 0 and a.verdict(Rung.MEASURE)]
+    spent = [
+        a.node_s - a.beside_s for a in attempts if a.status in FINISHED and a.node_s > 0 and a.verdict(Rung.MEASURE)
+    ]
     return float(median(spent)) if spent else None
 
 

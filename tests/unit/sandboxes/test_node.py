@@ -27,6 +27,7 @@ def cat(ctx):
         "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
         "/proc/sys/kernel/numa_balancing": "1\n",
         "/proc/meminfo": "MemTotal:       24683000 kB\nMemFree: 1 kB\n",
+        "/proc/sys/kernel/random/boot_id": "5f0c\n",
     }
     yield Out(files[ctx.argv[1]].encode())
 
@@ -47,7 +48,8 @@ def test_s26_governor_and_numa_balancing_are_recorded(tmp_path):
     facts = preflight(ScriptedNode("n1", tmp_path, programs, cancel=lambda: False))
     assert facts == NodeFacts(
         name="n1", cpu="AMD EPYC 9575F 64-Core Processor", cores=2, memory_bytes=24683000 * 1024,
-        disk_free_bytes=80805740544, governor="powersave", numa_balancing=True, kernel="6.1", problems=facts.problems,
+        disk_free_bytes=80805740544, governor="powersave", numa_balancing=True, kernel="6.1", boot_id="5f0c",
+        problems=facts.problems,
     )  # fmt: skip
     assert [p.split(":")[0] for p in facts.problems] == [
         "the CPU governor is powersave, not performance",

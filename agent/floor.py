@@ -1,0 +1,164 @@
+"""The noise floor: the baseline booted again before the search, and what stands where nobody measured it.
+
+It is what a gain must stand out of to be kept (`day0.agent.policy.decide.threshold`) and what two pairs of boots are
+held against (`day0.tools.judge.compare`). Price: `floor_boots` of the target, each a boot, a warm-up and about two
+load points per workload. It is measured per node, engine build, checkpoint and workload, and an earlier run's serves
+again for a day, unless the node was started anew since: between days a node's speed jumps further than from boot to
+boot.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+
+from day0.agent import crashpoints, seeing
+from day0.agent.confirm import narrow
+from day0.agent.gathering import climb_inputs, current_view
+from day0.agent.inputs import ClimbInputs
+from day0.agent.insist import Perform, insist
+from day0.agent.lease import Facts, Lease
+from day0.agent.parts import Parts
+from day0.agent.steps import tell
+from day0.runs.errors import CandidateFailed
+from day0.runs.facts import Rung
+from day0.runs.findings import NoiseFloor
+from day0.runs.ledger import utc_now
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run
+from day0.runs.values import canonical_json, sha256
+from day0.runs.workload import Workload
+from day0.sandboxes.base import Node
+from day0.tools import judge
+
+FRESH = timedelta(hours=24)
+REPEATS = 900
+"""contents are seeded by the number of a repetition: pairs, replay and the time under load have others"""
+NOT_ASKED = "this target asks for no boots for it"
+
+
+def key_of(baseline: Attempt, workload: Workload, run: Run, node: str) -> str:
+    """Under which conditions a floor holds: node, candidate (engine build and checkpoint in it), traffic, rules."""
+    rules = run.request.target.measure.model_dump(mode="json", include={"point_s", "min_requests", "p95_multiples"})
+    return sha256(canonical_json([node, baseline.candidate.digest(), workload.digest(), rules, run.request.seed]))
+
+
+def fresh(known: NoiseFloor | None, boot_id: str, now: datetime) -> bool:
+    """Whether an earlier run's floor still holds on a node that was started under `boot_id` (empty: nobody knows)."""
+    if known is None or not known.at or not boot_id or known.boot_id != boot_id:
+        return False
+    return timedelta() <= now - datetime.fromisoformat(known.at) <= FRESH
+
+
+def boot(node: Node, *, baseline: Attempt, inputs: ClimbInputs, number: int) -> Facts:
+    """Repetition `number` (from 1): one boot, the knee of each workload once more, on the arrivals of the first time.
+
+    Raises `CandidateFailed` when it has none this time.
+    """
+    rules = narrow(inputs.target.measure)
+    number_now = baseline.boots + 1
+    lease = Lease(node, baseline.id, baseline.epoch, baseline.candidate, inputs, number_now, repeat=REPEATS + number)
+    try:
+        yield lease.begin()
+        with lease.open() as booted:
+            yield booted.ready()
+            for workload in inputs.workloads:
+                if (known := baseline.knee(workload.name)) is not None:
+                    yield from booted.warm(workload, Rung.REPEAT, inputs.seed)
+                    yield from booted.bracket(workload, Rung.REPEAT, known.rate_rps, rules, inputs.seed)
+    except CandidateFailed:
+        yield from lease.end()
+        raise
+    yield from lease.end()
+
+
+def price_s(run: Run, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds that all repetitions take, as far as is known by now."""
+    loads = seeing.CLOSING_POINTS * seeing.point_s(run.request, attempts) * len(run.request.workloads)
+    return run.request.target.measure.floor_boots * (seeing.boot_s(run.request, attempts) + loads)
+
+
+def repeated(baseline: Attempt, workload: str) -> tuple[float, ...]:
+    """Its knees so far, requests/s: the first one and those of the repetitions."""
+    known = baseline.knee(workload)
+    again = [k.rate_rps for _, rung, k in baseline.knees if rung == Rung.REPEAT and k.workload == workload]
+    return () if known is None else (known.rate_rps, *again)
+
+
+def measure(parts: Parts, run_id: str) -> None:
+    """The graph's step between the baseline and the search: done once; goes on where a kill left it."""
+    run = parts.ledger.run(run_id)
+    base = next((a for a in parts.ledger.attempts(run_id) if a.id == run.baseline), None)
+    if base is None or base.status not in FINISHED or parts.ledger.facts(run_id, "floor"):
+        return
+    found = _none(run, base) or _earlier(parts, run, base) or _measured(parts, run, base)
+    with parts.ledger.write(run_id) as writer:
+        for floor in found:
+            writer.event("floor", floor, attempt=base.id, key=f"floor:{floor.workload}")
+            if floor.rates_rps and not floor.reused:
+                workload = next(w for w in run.request.workloads if w.name == floor.workload)
+                writer.keep_floor(key_of(base, workload, run, floor.node), floor)
+    seen = current_view(parts, run)
+    for floor in found:
+        tell(parts, run_id, 2, words(floor, seen.noise))
+    crashpoints.reached("floor-measured")
+
+
+def _none(run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
+    """What stands where nothing is to be measured; empty where something is."""
+    why = ""
+    if run.request.target.measure.floor_boots == 0:
+        why = NOT_ASKED
+    elif base.status != AttemptStatus.KEPT:
+        why = "the baseline does not work"
+    return tuple(NoiseFloor(workload=w.name, why_none=why) for w in run.request.workloads) if why else ()
+
+
+def _earlier(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
+    """An earlier run's floors where all are still fresh; else none of them."""
+    node = current_view(parts, run).node
+    known = [(w, parts.ledger.floor(key_of(base, w, run, node.name))) for w in run.request.workloads]
+    good = [floor for _, floor in known if floor is not None and fresh(floor, node.boot_id, utc_now())]
+    return tuple(f.model_copy(update={"reused": True}) for f in good) if len(good) == len(known) else ()
+
+
+def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
+    boots, failed = run.request.target.measure.floor_boots, ""
+    done = len({boot for boot, rung, _ in base.knees if rung == Rung.REPEAT})
+    if done < boots:
+        price = price_s(run, parts.ledger.attempts(run.id))
+        share = price / (run.request.budget_hours * 3600)
+        text = f"the noise floor: {boots} more boots of the baseline, about {price / 60:.0f} node minutes"
+        tell(parts, run.id, 2, f"{text}, {share:.1%} of the budget")
+    inputs = climb_inputs(parts, run, base)
+    for number in range(done + 1, boots + 1):
+
+        def again(now: Attempt, number: int = number) -> Perform:
+            return partial(boot, baseline=now, inputs=inputs, number=number)
+
+        if (error := insist(parts, run.id, base, again)) is not None:
+            failed = f"the baseline had no knee when it booted again: {error.evidence}"
+            break
+        crashpoints.reached("floor-boot")
+    base, node = parts.ledger.attempt(base.id), current_view(parts, run).node
+    out = []
+    for workload in run.request.workloads:
+        rates = repeated(base, workload.name)
+        why = failed or ("" if rates else "the baseline has no knee")
+        rates = rates if len(rates) > 2 else ()
+        made = NoiseFloor(workload=workload.name, rates_rps=rates, node=node.name, boot_id=node.boot_id, run=run.id)
+        out.append(made if rates else made.model_copy(update={"why_none": why or "too few boots"}))
+    return tuple(out)
+
+
+def spread(floor: NoiseFloor) -> float:
+    """Relative s.d. of the knees alone, without the prior; 0 where there are fewer than two."""
+    return judge.spread(floor.rates_rps)
+
+
+def words(floor: NoiseFloor, noise: float) -> str:
+    """The floor of a workload in one line; `noise` is what decides, prior and all repetitions together."""
+    if floor.why_none or not floor.rates_rps:
+        return f"{floor.workload}: noise floor {noise:.1%}, assumed and not measured: {floor.why_none}"
+    whose = f", by run {floor.run}" if floor.reused else ""
+    boots = f"{len(floor.rates_rps)} boots of the baseline on {floor.node}{whose}: {spread(floor):.1%}"
+    return f"{floor.workload}: noise floor {noise:.1%} ({boots}, with the prior)"
