@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from day0.agent.policy.actions import TryCandidate
-from day0.runs.findings import NoiseFloor
+from day0.runs.findings import Ablated, NoiseFloor
 from day0.runs.ledger import Ledger
 from day0.runs.schema import RUN_FINISHED, Event
 from day0.runs.values import sha256
@@ -95,6 +95,11 @@ def winner(ledger: Ledger, run_id: str, workload: str) -> str | None:
 def floors(ledger: Ledger, run_id: str) -> tuple[NoiseFloor, ...]:
     """The noise floor of each workload; empty before the baseline was measured."""
     return tuple(NoiseFloor.model_validate(e.data) for e in ledger.facts(run_id, "floor"))
+
+
+def ablated(ledger: Ledger, run_id: str) -> tuple[Ablated, ...]:
+    """Winners without one of their changes, as far as that was booted."""
+    return tuple(Ablated.model_validate(e.data) for e in ledger.facts(run_id, "ablated"))
 
 
 def held(ledger: Ledger, run_id: str, attempt: str, workload: str) -> Event | None:

@@ -80,3 +80,17 @@ class NoiseFloor(Frozen):
     at: str = Field(default="", description="when, RFC 3339 in UTC; set where it is kept for later runs")
     reused: bool = Field(default=False, description="an earlier run's, still fresh")
     why_none: str = Field(default="", description="why nothing was measured: the prior stands")
+
+
+class Ablated(Frozen):
+    """The winner without one of its accepted changes: `gain` is the winner's over that, 0.1 = 10 % more."""
+
+    workload: str
+    winner: str
+    step: str = Field(description="attempt that brought the change")
+    without_rps: float | None = Field(default=None, description="the knee without it, requests/s")
+    gain: float | None = None
+    lower: float | None = Field(default=None, description="one-sided 95 % bounds by the noise floor")
+    upper: float | None = None
+    how: str = Field(default="", description="by which boot it is known")
+    why_none: str = Field(default="", description="why there is no figure: `not ablated`, or what happens without it")
