@@ -20,11 +20,12 @@ from day0.agent.insist import Perform, insist
 from day0.agent.lease import Facts, Lease
 from day0.agent.parts import Parts
 from day0.agent.steps import tell
+from day0.runs.engine_facts import NodeFacts
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import Rung
 from day0.runs.findings import NoiseFloor
 from day0.runs.ledger import utc_now
-from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run, RunRequest
 from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
@@ -33,6 +34,7 @@ from day0.tools import judge
 FRESH = timedelta(hours=24)
 REPEATS = 900
 """contents are seeded by the number of a repetition: pairs, replay and the time under load have others"""
+LEAST_BOOTS = 3
 NOT_ASKED = "this target asks for no boots for it"
 
 
@@ -139,14 +141,19 @@ def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
             failed = f"the baseline had no knee when it booted again: {error.evidence}"
             break
         crashpoints.reached("floor-boot")
-    base, node = parts.ledger.attempt(base.id), current_view(parts, run).node
+    return found(run.id, run.request, parts.ledger.attempt(base.id), current_view(parts, run).node, failed)
+
+
+def found(run: str, request: RunRequest, base: Attempt, node: NodeFacts, failed: str = "") -> tuple[NoiseFloor, ...]:
+    """What the repetitions come to, by workload; `failed` is why they ended early."""
     out = []
-    for workload in run.request.workloads:
+    for workload in request.workloads:
         rates = repeated(base, workload.name)
-        why = failed or ("" if rates else "the baseline has no knee")
-        rates = rates if len(rates) > 2 else ()
-        made = NoiseFloor(workload=workload.name, rates_rps=rates, node=node.name, boot_id=node.boot_id, run=run.id)
-        out.append(made if rates else made.model_copy(update={"why_none": why or "too few boots"}))
+        if len(rates) < LEAST_BOOTS:
+            why = failed or ("too few boots" if rates else "the baseline has no knee")
+            out.append(NoiseFloor(workload=workload.name, why_none=why))
+            continue
+        out.append(NoiseFloor(workload=workload.name, rates_rps=rates, node=node.name, boot_id=node.boot_id, run=run))
     return tuple(out)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from day0.agent import crafting, surveying, twin
+from day0.agent import crafting, floor, surveying, twin
 from day0.agent.climb import climb
 from day0.agent.evaluation.book import Book
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
@@ -24,7 +24,7 @@ from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, NodeLost, Refused
 from day0.runs.facts import Fact, PatchMade, TableMade
 from day0.runs.patches import Patch, Table
-from day0.runs.schema import FINISHED, Attempt, AttemptStatus, RunRequest
+from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Comparison, RunRequest
 from day0.sandboxes.twin import checkpoint
 from day0.sandboxes.twin.node import TwinNode
 from day0.sandboxes.twin.world import World
@@ -47,6 +47,8 @@ class Arena:
     usage: Usage = field(default_factory=Usage)
     trail: list[tuple[float, str]] = field(default_factory=list)
     """(node seconds so far, attempt that took the lead)"""
+    compared: list[Comparison] = field(default_factory=list)
+    """what each confirmation came to, in order"""
 
     def __post_init__(self) -> None:
         self.model = checkpoint.write(self.world, self.folder / "models")
@@ -109,6 +111,23 @@ class Arena:
             env=target.base_env,
         )
         self.climb(self.book.add(baseline, "baseline", action="baseline", hypothesis=target.baseline_label))
+        self.floor()
+
+    def floor(self) -> None:
+        """The baseline booted again for the noise floor, as often as the target asks."""
+        base, failed = self.book.attempts()[0], ""
+        boots = self.request.target.measure.floor_boots if base.status == AttemptStatus.KEPT else 0
+        for number in range(1, boots + 1):
+            now = self.book.attempt(base.id)
+            make = partial(floor.boot, baseline=now, inputs=self.inputs(now), number=number)
+            try:
+                self.insist(base.id, make)
+            except CandidateFailed as error:
+                failed = error.evidence
+                break
+        if boots:
+            seen = self.book.view()
+            self.book.floors = floor.found(self.book.run, self.request, self.book.attempt(base.id), seen.node, failed)
 
     def search(self, policy: Policy, enough: Callable[[], bool] = lambda: False) -> str:
         """Rounds until the search ends, or until it is `enough`; why it did."""

@@ -23,6 +23,7 @@ from day0.runs.facts import (
     TableMade,
     Verdict,
 )
+from day0.runs.findings import NoiseFloor
 from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt, AttemptStatus, RunRequest
 
@@ -48,6 +49,7 @@ class Book:
     files: dict[tuple[str, str], bytes] = field(default_factory=dict)
     boots: dict[str, BootFacts] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
+    floors: tuple[NoiseFloor, ...] = ()
     _attempts: dict[str, Attempt] = field(default_factory=dict)
     _climbed: dict[str, Climbed] = field(default_factory=dict)
 
@@ -138,7 +140,7 @@ class Book:
         """What the policies may know, by the same rules as `day0.agent.view.view`."""
         assert self.model is not None and self.engine is not None and self.node is not None
         attempts = self.attempts()
-        noise = seeing.noise(attempts, self.pairs)
+        noise = seeing.noise(attempts, self.pairs, self.floors)
         return RunView(
             run=self.run,
             round=self.round,

@@ -28,7 +28,7 @@ def winner(arena: Arena) -> Winner:
     """Confirms the best candidate, else the next best, else the baseline if it works. Raises `Infrastructure`."""
     workload, vain = arena.request.workloads[0], set[str]()
     while (challenger := _challenger(arena, workload, vain)) is not None:
-        good, reason = _confirmed(arena, challenger, workload)
+        good, reason = confirmed(arena, challenger, workload)
         if good:
             return Winner(arena.book.attempt(challenger.id), reason)
         vain.add(challenger.id)
@@ -52,7 +52,7 @@ def _challenger(arena: Arena, workload: Workload, vain: set[str]) -> Attempt | N
     return None if not ranked or (vain and spent_up) else max(ranked, key=lambda row: row[:2])[2]
 
 
-def _confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[bool, str]:
+def confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[bool, str]:
     """Whether it is confirmed, and what was found."""
     base = arena.book.attempt(arena.book.baseline or "")
     rules, gain = arena.request.target.measure, "the defaults do not work"
@@ -68,6 +68,7 @@ def _confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[b
             noise = arena.book.view().noise
             comparison = judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=most)
         assert comparison is not None
+        arena.compared.append(comparison)
         gain = f"{comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
         if not comparison.better:
             return False, f"{comparison.verdict}: {gain}"
