@@ -16,6 +16,7 @@ from day0.agent.lease import Facts, Lease
 from day0.agent.parts import Parts
 from day0.agent.reductions import Reduction
 from day0.agent.steps import tell
+from day0.agent.view import time_left_s
 from day0.agent.waterfalls import waterfall
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Refused
@@ -62,7 +63,7 @@ def ablate_all(parts: Parts, run_id: str) -> None:
         if winner is not None and winner != run.baseline:
             for number, one in due(parts, run, parts.ledger.attempt(winner), workload):
                 if not affordable(parts, run_id):
-                    tell(parts, run_id, 8, "no further change is ablated: the budget is used up")
+                    tell(parts, run_id, 8, "no further change is ablated: budget or deadline holds no further boot")
                     return
                 _ablate(parts, run, winner, workload, one, number)
 
@@ -80,10 +81,11 @@ def due(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> list[tup
 
 
 def affordable(parts: Parts, run_id: str) -> bool:
-    """Whether the budget still holds one boot with its points."""
+    """Whether budget and deadline still hold one boot with its points."""
     run, attempts = parts.ledger.run(run_id), parts.ledger.attempts(run_id)
     price = seeing.boot_s(run.request, attempts) + POINTS * seeing.point_s(run.request, attempts)
-    return run.spent_node_s + price <= run.request.budget_hours * 3600
+    left = run.request.budget_hours * 3600 - run.spent_node_s
+    return price <= min(left, time_left_s(parts.ledger, run, parts.pool.count()))
 
 
 def _ablate(  # noqa: PLR0917
