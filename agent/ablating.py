@@ -128,7 +128,7 @@ def _measured(parts: Parts, winner: Attempt, workload: Workload, noise: float, t
     knee = [k for _, rung, k in knees if rung == Rung.REPEAT and k.workload == workload.name][-1]
     own = winner.knee(workload.name)
     assert own is not None
-    gain, lower, upper = reductions.worth_in_the_end(own.rate_rps, knee.rate_rps, noise)
+    gain, lower, upper = reductions.worth_in_the_end(own, knee, noise)
     return Ablated(**told, without_rps=knee.rate_rps, gain=gain, lower=lower, upper=upper, how="a boot without it")
 
 

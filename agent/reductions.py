@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 
 from day0.agent.policy.decide import Z
 from day0.agent.waterfalls import path
 from day0.runs.candidate import Candidate
+from day0.runs.facts import Knee
 from day0.runs.findings import Ablated
 from day0.runs.schema import Attempt, AttemptStatus, Run
 from day0.runs.workload import Workload
@@ -71,11 +72,14 @@ def without(winner: Candidate, step: Candidate, parent: Candidate) -> Candidate:
     return Candidate.model_validate(winner.model_dump() | change)
 
 
-def worth_in_the_end(winner_rps: float, without_rps: float, noise: float) -> tuple[float, float, float]:
-    """(gain, lower, upper) of the winner over itself without a change; one boot each on the same arrivals, so the
-    one-sided 95 % bounds come from the noise floor.
+def worth_in_the_end(winner: Knee, reduced: Knee, noise: float) -> tuple[float, float, float]:
+    """(gain, lower, upper) of the winner over itself without a change: one boot each, on the same arrivals.
+
+    The one-sided 95 % bounds come from the noise floor and from how closely the reduced knee was looked at.
     """
-    ratio, half = log(winner_rps / without_rps), Z * sqrt(2) * noise
+    ratio, half = log(winner.rate_rps / reduced.rate_rps), Z * sqrt(2) * noise
+    if reduced.low_rps is not None and reduced.high_rps is not None:
+        half = hypot(half, log(reduced.high_rps / reduced.low_rps) / 2)
     return exp(ratio) - 1, exp(ratio - half) - 1, exp(ratio + half) - 1
 
 
@@ -92,7 +96,7 @@ def found(
     mine, same = winner.knee(workload.name), reduction.same
     knee = same.knee(workload.name) if same is not None else None
     if mine is not None and knee is not None and same is not None:
-        gain, lower, upper = worth_in_the_end(mine.rate_rps, knee.rate_rps, noise)
+        gain, lower, upper = worth_in_the_end(mine, knee, noise)
         return Ablated(
             **told, without_rps=knee.rate_rps, gain=gain, lower=lower, upper=upper, how=f"measured as {_short(same.id)}"
         )
