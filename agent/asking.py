@@ -32,6 +32,7 @@ class Asked:
     max_attempts: int | None = None
     world: str | None = None
     deadline: str | None = None
+    engine_source: str = ""
 
 
 def request(asked: Asked, settings: Settings) -> RunRequest:
@@ -53,13 +54,19 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         )
     if asked.world is not None and target.kind != "twin":
         raise UserError(f"--world names a simulated node, and target `{target.name}` is none: use `mi355x-twin`")
+    if asked.engine_source and target.kind != "twin":
+        raise UserError(
+            f"--engine-source is for simulated nodes: on `{target.name}` the engine's own source lies beside it already"
+        )
     workloads = tuple(documents.workload(name) for name in asked.workloads or (target.workload,))
     if len({w.name for w in workloads}) != len(workloads):
         raise UserError("two workloads have the same name: each needs its own, recipes are named after them")
     for workload in workloads:
         check_slo(workload)
     if target.kind == "twin":
-        found = finding.simulated(asked.model, target, workloads[0], settings, asked.world)
+        found = finding.simulated(
+            asked.model, target, workloads[0], settings, world=asked.world, engine_source=asked.engine_source
+        )
     else:
         found = finding.local(asked.model, target, settings)
     for workload in workloads:
@@ -75,6 +82,7 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         revision=found.revision,
         target=found.target,
         options=options,
+        engine_source=asked.engine_source,
         workloads=workloads,
         policy=policy,
         seed=asked.seed,

@@ -19,6 +19,9 @@ World = Annotated[str | None, typer.Option(help="simulated node: a shipped world
 Deadline = Annotated[
     str | None, typer.Option(help="when all must be over, closing included: `6h`, `90m`, or `2026-12-24T18:00`")
 ]
+EngineSource = Annotated[
+    str, typer.Option(help="simulated node: a release whose real source is served and patched, `sglang==VERSION`")
+]
 Most = Annotated[int | None, typer.Option("--max-attempts", help="candidates to try beyond the baseline")]
 
 
@@ -34,13 +37,14 @@ def run(
     max_attempts: Most = None,
     world: World = None,
     deadline: Deadline = None,
+    engine_source: EngineSource = "",
     json: Json = False,
 ) -> None:
     """Search, confirm, write the recipe and replay it, with live progress."""
     from day0.agent import running
 
     asked = running.Asked(
-        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline
+        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source
     )
     raise typer.Exit(running.run(asked, again=again, as_json=json))
 
@@ -57,13 +61,14 @@ def submit(
     max_attempts: Most = None,
     world: World = None,
     deadline: Deadline = None,
+    engine_source: EngineSource = "",
     json: Json = False,
 ) -> None:
     """Put a run into the queue and return; `day0 resume RUN` works on it."""
     from day0.agent import running
 
     asked = running.Asked(
-        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline
+        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source
     )
     running.submit(asked, again=again, as_json=json)
 

@@ -35,7 +35,9 @@ def local(model: str, target: Target, settings: Settings) -> Found:
     return Found(name, revision_of(folder, settings.home) if own else folder.name, facts, target)
 
 
-def simulated(model: str, target: Target, workload: Workload, settings: Settings, world: str | None) -> Found:
+def simulated(
+    model: str, target: Target, workload: Workload, settings: Settings, *, world: str | None, engine_source: str = ""
+) -> Found:
     """The checkpoint of a simulated world: the one that ships for this model, or the named world's own.
 
     Among the checkpoints that the world's hub offers of this model the forecast must prefer the one it simulates.
@@ -50,6 +52,9 @@ def simulated(model: str, target: Target, workload: Workload, settings: Settings
 
     name = world or target.world
     found = read(name) if name else for_model(model)
+    if engine_source:
+        twin.fetch_source(settings, engine_source)
+        found = twin.on_source(found, engine_source)
     spec = found.model
     if model.partition("@")[0] not in {spec.id, spec.origin}:
         raise UserError(f"world {found.name} simulates {spec.id}, not {model}: leave --world out or name its model")
@@ -64,6 +69,8 @@ def simulated(model: str, target: Target, workload: Workload, settings: Settings
             f"the forecast prefers {promises[0].id} on {target.name}, and world {found.name} simulates {spec.id} only: "
             f"name {spec.id} to search with it"
         )
-    why = choose.words(promises, target.engine, facts.architecture, workload)
-    pinned = twin.chosen(target, found, name or found.name)
+    why = tuple(choose.words(promises, target.engine, facts.architecture, workload))
+    if engine_source:
+        why += (f"engine source {engine_source}", *twin.outlook(found, engine_source))
+    pinned = twin.chosen(target, found, name or found.name, engine_source)
     return Found(spec.id, revision_of(folder, settings.home), facts, pinned, why)

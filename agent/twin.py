@@ -9,7 +9,7 @@ from day0.agent import compose
 from day0.agent.nodes import NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
-from day0.agent.settings import Settings
+from day0.agent.settings import Settings, home_folder
 from day0.agent.stepped import SteppedPool
 from day0.runs.errors import UserError
 from day0.runs.schema import Run
@@ -20,18 +20,54 @@ from day0.sandboxes.twin import checkpoint
 from day0.sandboxes.twin import node as twin_node
 from day0.sandboxes.twin.world import World
 from day0.sandboxes.twin.world import world as read_world
+from day0.tools.engine_source import FOLDER
+
+ON = " on "
+"""between a world and the engine source that its first image is made of, in a target's `world`"""
 
 
-def chosen(target: Target, world: World, name: str) -> Target:
-    """The target with its world pinned: by name and by the digest of its content."""
+def fetch_source(settings: Settings, spec: str) -> None:
+    """Has a released engine's source in day0's home. Raises `UserError`, `Infrastructure`."""
+    from day0.tools import engine_source
+
+    if engine_source.held(settings.home, spec) is None:
+        engine_source.fetch(compose.local_node(settings, lambda: False), settings.home, spec)
+
+
+def outlook(world: World, spec: str) -> tuple[str, ...]:
+    """What the shipped repairs find in a fetched source for the world's checkpoint."""
+    from day0.sandboxes.twin.realsource import real_source
+    from day0.tools import codemods, engine_source
+
+    source = real_source(engine_source.folder_of(home_folder(), spec))
+    return tuple(codemods.outlook(source, dict(world.model.config)))
+
+
+def on_source(world: World, spec: str) -> World:
+    """The world on a released engine's source. Raises `UserError` where that was not fetched yet."""
+    from day0.sandboxes.twin.realsource import real_source
+    from day0.sandboxes.twin.sourced import sourced
+    from day0.tools import engine_source
+
+    held = engine_source.held(home_folder(), spec)
+    if held is None:
+        raise UserError(f"the source of {spec} is not in day0's home: `day0 run … --engine-source {spec}` fetches it")
+    source = real_source(engine_source.folder_of(home_folder(), spec))
+    return sourced(world, source, spec=held.spec, version=held.version, digest=held.archive)
+
+
+def chosen(target: Target, world: World, name: str, engine_source: str = "") -> Target:
+    """The target with its world pinned: by name, engine source and the digest of its content."""
     own = Path(name)
     place = str(own.expanduser().absolute()) if own.suffix in {".yaml", ".yml"} else world.name
+    place += f"{ON}{engine_source}" if engine_source else ""
     return target.model_copy(update={"world": place, "world_digest": world.digest()})
 
 
 def world_of(target: Target) -> World:
     """The world that a target was pinned to. Raises `UserError` when it is gone or says something else by now."""
-    world = read_world(target.world)
+    name, _, spec = target.world.partition(ON)
+    world = on_source(read_world(name), spec) if spec else read_world(name)
     if target.world_digest and world.digest() != target.world_digest:
         raise UserError(f"the world {target.world} changed since: what was simulated on it is not comparable any more")
     return world
@@ -77,16 +113,17 @@ def pool(
         world = world_of(target)
     names = [f"twin-{n}" for n in range(count or world.node.count)]
     root = folder(settings, owner)
-    return SteppedPool({name: partial(_node, root, meter, world, name) for name in names})
+
+    def make(cancel: CancelToken, *, name: str) -> Node:
+        node = twin_node.TwinNode(name, root, world, cancel=cancel, sources=settings.home / FOLDER)
+        return metered(node, meter)
+
+    return SteppedPool({name: partial(make, name=name) for name in names})
 
 
 def folder(settings: Settings, owner: str) -> Path:
     """Where the simulated machines of a run lie."""
     return settings.home / "twin" / owner
-
-
-def _node(root: Path, meter: Meter, world: World, name: str, cancel: CancelToken) -> Node:
-    return metered(twin_node.TwinNode(name, root, world, cancel=cancel), meter)
 
 
 def parts(run: Run, nodes: NodePool, desk: Desk, *, world: World | None = None) -> Parts:

@@ -121,12 +121,12 @@ def evidence(when: When, scene: Scene) -> str:
 
 
 def _missing(path: str, scene: Scene) -> str:
-    return defects.missing_header(path, tuple(sorted(scene.source.items())))
+    kinds = defects.KERNELS
+    return defects.missing_header(path, tuple(sorted((p, scene.source[p]) for p in scene.source if p.endswith(kinds))))
 
 
 def _unrecognised(path: str, scene: Scene) -> tuple[str, ...]:
-    layers = int(scene.config.get("num_hidden_layers", 0))
-    return defects.mismatched_drafts(scene.config, defects.draft_mapper(scene.source.get(path, ""), layers))
+    return defects.unrecognised(scene.config, scene.source.get(path, ""))
 
 
 def _differs(result: Result, scene: Scene) -> str:

@@ -55,6 +55,8 @@ STANDARD = frozenset(
 )
 ROCM = ("USE_ROCM 1", "__HIP_PLATFORM_AMD__ 1", "__HIP__ 1", "__HIPCC__ 1")
 MAX_BYTES = 1 << 20
+KERNELS = (".cuh", ".cu", ".h", ".hpp", ".hip", ".inl", ".c", ".cc", ".cpp")
+"""Endings of files that an include can name."""
 DRAFT_OWN = ("eh_proj", "enorm", "hnorm", "shared_head")
 """Modules of a draft layer that stand beside its decoder block at run time."""
 
@@ -152,6 +154,86 @@ def ignored(name: str, exclude: Sequence[str]) -> bool:
         elif entry == name:
             return True
     return False
+
+
+def unrecognised(config: Mapping[str, Any], text: str) -> tuple[str, ...]:
+    """Modules of the draft layer that the engine takes for quantised though the checkpoint left them alone.
+
+    `text` is a table of draft prefixes, or the real engine's file of the draft class: its `hf_to_sglang_mapper`
+    renames the entries of the exclude list (the longest part that matches, once), unless the class itself rewrites
+    them by the model's own layer number.
+    """
+    layers = int(config.get("num_hidden_layers", 0))
+    if "DRAFT_PREFIXES" in text or "hf_to_sglang_mapper" not in text:
+        return mismatched_drafts(config, draft_mapper(text, layers))
+    chosen = _draft_class(config, text)
+    if chosen is None or _rewrites(chosen):
+        return ()
+    renames = _renames(chosen, layers)
+    quant = config.get("quantization_config") or {}
+    exclude = [str(e) for e in quant.get("exclude", [])] if isinstance(quant, Mapping) else []
+    known = [_renamed(entry, renames) for entry in exclude]
+    prefix, wrong = f"model.layers.{layers}.", []
+    for entry in exclude:
+        if entry.startswith(prefix):
+            module = entry.removeprefix(prefix)
+            name = f"{'model' if module.split('.')[0] in DRAFT_OWN else 'model.decoder'}.{module}"
+            if not ignored(name, known):
+                wrong.append(name)
+    return tuple(wrong)
+
+
+def _draft_class(config: Mapping[str, Any], text: str) -> ast.ClassDef | None:
+    """The draft class of the architecture, else the first one with a mapper."""
+    try:
+        module = ast.parse(text[:MAX_BYTES])
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    classes = [n for n in module.body if isinstance(n, ast.ClassDef) and n.name.endswith("NextN")]
+    own = {f"{architecture}NextN" for architecture in config.get("architectures") or ()}
+    mapping = [c for c in classes if any(_name(target) == "hf_to_sglang_mapper" for target in _targets(c))]
+    return next((c for c in classes if c.name in own), mapping[0] if mapping else None)
+
+
+def _targets(chosen: ast.ClassDef) -> list[ast.expr]:
+    """What the class itself sets."""
+    return [target for node in chosen.body if isinstance(node, ast.Assign) for target in node.targets]
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _rewrites(chosen: ast.ClassDef) -> bool:
+    """Whether a method puts a new exclude list in place, by the model's own layer number."""
+    for method in chosen.body:
+        if isinstance(method, ast.FunctionDef):
+            reads = {n.attr for n in ast.walk(method) if isinstance(n, ast.Attribute)}
+            stores = {n.attr for n in ast.walk(method) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+            grows = {
+                n.func.value.attr
+                for n in ast.walk(method)
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+                and n.func.attr in {"append", "extend"} and isinstance(n.func.value, ast.Attribute)
+            }  # fmt: skip
+            if "num_hidden_layers" in reads and "exclude_layers" in stores | grows:
+                return True
+    return False
+
+
+def _renames(chosen: ast.ClassDef, layers: int) -> list[tuple[str, str]]:
+    """Part of a checkpoint's name -> what stands for it, longest first."""
+    found: list[tuple[str, str]] = []
+    for node in ast.walk(chosen):
+        if isinstance(node, ast.keyword) and node.arg == "orig_to_new_substr" and isinstance(node.value, ast.Dict):
+            pairs = zip(node.value.keys, node.value.values, strict=True)
+            spelt = ((_string(key, layers), _string(value, layers)) for key, value in pairs)
+            found += [(key, value) for key, value in spelt if key is not None and value is not None]
+    return sorted(found, key=lambda pair: -len(pair[0]))
+
+
+def _renamed(entry: str, renames: Sequence[tuple[str, str]]) -> str:
+    return next((entry.replace(part, new, 1) for part, new in renames if part in entry), entry)
 
 
 def mismatched_drafts(config: Mapping[str, Any], mapper: Mapping[str, str]) -> tuple[str, ...]:

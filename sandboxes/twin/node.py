@@ -70,13 +70,14 @@ class TwinNode(ScriptedNode):
         cancel: CancelToken,
         extra: Mapping[str, Program] | None = None,
         installed: tuple[str, ...] = (),
+        sources: Path | None = None,
     ) -> None:
         folder = root.absolute() / name
         folder.mkdir(parents=True, exist_ok=True)
         self.token, self._open = new_owner(), 0
         weakref.finalize(self, gone, self.token)
         fresh = not (folder / "clock").exists()
-        self.site = Site(world, TwinMachine(folder))
+        self.site = Site(world, TwinMachine(folder), sources=sources)
         if fresh:
             self._begin(root.absolute(), world)
         dies = _end(world, name)

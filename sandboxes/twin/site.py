@@ -10,7 +10,9 @@ from typing import Any
 
 from day0.sandboxes.simulated.machine import Context, SimProcess
 from day0.sandboxes.twin.machine import TwinMachine
+from day0.sandboxes.twin.realsource import Overlay, RealSource, real_source
 from day0.sandboxes.twin.serving import LiveServer
+from day0.sandboxes.twin.sourced import PACKAGE
 from day0.sandboxes.twin.world import Build, World
 
 FILE_BYTES = 16 << 20
@@ -24,6 +26,13 @@ class Site:
     world: World
     machine: TwinMachine
     servers: dict[int, LiveServer] = field(default_factory=dict)
+    sources: Path | None = None
+    """where the sources of released engines lie unpacked, by their names"""
+
+    def real(self, build: Build) -> RealSource | None:
+        """The released source that an image is made of; None: it has the world's own small files."""
+        spec = build.packages.get(PACKAGE, "").partition(" ")[0]
+        return real_source(self.sources / spec.replace("==", "-")) if spec and self.sources else None
 
     def build_of(self, env: Mapping[str, str]) -> Build:
         """The build whose environment comes first in PATH; the world's first where none is named."""
@@ -36,7 +45,12 @@ class Site:
         for path, text in build.tree.items():
             file = folder / WORKSPACE / path
             out[path] = self.file(str(file)) if file.is_file() else text
-        return out
+        real, top = self.real(build), folder / WORKSPACE
+        if real is None:
+            return out
+        patched = (file for file in top.rglob("*") if file.is_file() and file.relative_to(top).as_posix() in real)
+        out |= {file.relative_to(top).as_posix(): self.file(str(file)) for file in patched}
+        return Overlay(out, real)
 
     def unpack(self, build: Build, folder: Path) -> None:
         """Puts the engine's source where the image has it."""

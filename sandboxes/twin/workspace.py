@@ -11,6 +11,7 @@ from typing import NoReturn
 from day0.sandboxes.scripted import ScriptedSandbox
 from day0.sandboxes.simulated.machine import Context
 from day0.sandboxes.simulated.steps import Exit, Out, Step, Wait
+from day0.sandboxes.twin.realsource import RealSource
 from day0.sandboxes.twin.site import FILE_BYTES, WORKSPACE, Site
 
 ROOT = f"/{WORKSPACE}"
@@ -30,7 +31,16 @@ class WorkspaceSandbox(ScriptedSandbox):
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Raises `FileNotFoundError`, `Refused`."""
-        return super().read(placed(self.root, path), max_bytes)
+        try:
+            return super().read(placed(self.root, path), max_bytes)
+        except FileNotFoundError:
+            site: Site | None = getattr(self._node, "site", None)
+            build = next((b for b in site.world.builds if b.name == self.spec.environment), None) if site else None
+            real = site.real(build) if site and build else None
+            inner = path.removeprefix(f"{ROOT}/")
+            if real is None or inner not in real:
+                raise
+            return real[inner].encode()[:max_bytes]
 
     def write(self, path: str, data: bytes) -> None:
         """Raises `DiskFull`, `Refused`."""
@@ -65,13 +75,19 @@ def grep(site: Site, ctx: Context) -> Steps:
         yield Out(b"grep: this node's grep knows -rlF alone\n")
         yield Exit(2)
         return
-    found = [name for path in asked.paths for name in _holding(ctx, path, asked.text, asked.include)]
+    real = site.real(site.build_of(ctx.env))
+    found = [name for path in asked.paths for name in _holding(ctx, path, asked.text, asked.include, real)]
     yield Out("".join(f"{name}\n" for name in found).encode())
     yield Exit(0 if found else 1)
 
 
-def _holding(ctx: Context, path: str, text: str, names: str) -> Iterator[str]:
+def _holding(ctx: Context, path: str, text: str, names: str, real: RealSource | None) -> Iterator[str]:
     top = Path(ctx.folder, placed(ctx.folder, path))
+    if real is not None and path.startswith(ROOT):
+        below = path.removeprefix(ROOT).strip("/")
+        for name in real.holding(text, names, f"{below}/" if below else ""):
+            if not Path(ctx.folder, WORKSPACE, name).exists():
+                yield f"{ROOT}/{name}"
     for file in sorted(top.rglob("*")):
         if file.is_file() and not file.is_symlink() and fnmatch(file.name, names):
             with file.open("rb") as opened:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from day0.runs.errors import Refused
 from day0.tools.codemods import nextn_prefixes, rocm_guard
-from day0.tools.codemods.base import Codemod
+from day0.tools.codemods.base import Codemod, Source
 
 CODEMODS: dict[str, Codemod] = {codemod.name: codemod for codemod in (nextn_prefixes.CODEMOD, rocm_guard.CODEMOD)}
 
@@ -21,4 +23,16 @@ def codemod(name: str) -> Codemod:
     return found
 
 
-__all__ = ["CODEMODS", "Codemod", "codemod"]
+def outlook(source: Source, config: Mapping[str, Any]) -> Iterator[str]:
+    """What each shipped repair finds in a source for a checkpoint, before anything is booted; a sentence each."""
+    for name, shipped in sorted(CODEMODS.items()):
+        try:
+            change = shipped.change(source, config, "")
+        except Refused as refused:
+            yield f"{name}: {refused.reason}"
+        else:
+            files = ", ".join(path.rpartition("/")[2] for path in sorted(change.files))
+            yield f"{name}: {files} of this source would need it ({shipped.upstream} came later)"
+
+
+__all__ = ["CODEMODS", "Codemod", "codemod", "outlook"]

@@ -112,7 +112,7 @@ def _mended(text: str, path: str, draft: Draft, *, shared: bool) -> str:
 
 CODEMOD = Codemod(
     name="nextn-prefixes",
-    title="Translate quantisation excludes of the draft layer for any layer number",
+    title="Find the draft layer in the quantisation excludes as the checkpoint names it",
     upstream=UPSTREAM,
     issue="quant-half-width",
     change=change,

@@ -66,8 +66,9 @@ def change(source: Source, config: Mapping[str, Any], evidence: str) -> Change:
             headers |= found
     if not new:
         known = next((path.rpartition("/")[2] for path in KERNELS if source(path) is not None), "")
-        already = f"; {known} has its guard already, as upstream does ({UPSTREAM})" if known else ""
-        raise Refused(f"no kernel source here includes a CUDA header outside a ROCm guard: nothing to change{already}")
+        if known:
+            raise Refused(f"already upstream ({UPSTREAM}): {known} of this build has its ROCm guard: nothing to change")
+        raise Refused("no kernel source here includes a CUDA header outside a ROCm guard: nothing to change")
     stems = {path.rpartition("/")[2].rpartition(".")[0] for path in new}
     gone = [f"'{header}' file not found" for header in headers] + [f"{stem} could not be built" for stem in stems]
     return Change(new, tuple(sorted(gone)))

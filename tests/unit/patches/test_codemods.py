@@ -248,7 +248,7 @@ class GlmMoeDsaForCausalLMNextN(DeepseekV3ForCausalLMNextN):
         nextn_prefixes.change(files, asked, "")
     assert nextn_prefixes.change(files, config() | {"architectures": ["Other"]}, "").files
     guarded = rocm_guard.change(Files(TREE), {}, "").files
-    with pytest.raises(Refused, match=r"as upstream does \(sglang PR 29373\)"):
+    with pytest.raises(Refused, match=r"already upstream \(sglang PR 29373\)"):
         rocm_guard.change(Files({**TREE, **guarded}), {}, "")
 
 
