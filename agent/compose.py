@@ -17,6 +17,7 @@ from day0.agent.pump import HEARTBEAT_S, Pump
 from day0.agent.settings import Settings
 from day0.runs.artifacts import Artifacts
 from day0.runs.errors import Infrastructure, UserError
+from day0.runs.facts import Progress
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Run
 from day0.runs.workload import Target
@@ -258,13 +259,16 @@ def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
     return parts_at(run, nodes, desk, environments_of(run.request.target, desk.settings))
 
 
-def model_folder(run: Run, settings: Settings) -> Path:
-    """The run's checkpoint on this machine. Raises `UserError` when it isn't here or changed."""
+def model_folder(run: Run, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Path:
+    """The run's checkpoint on this machine; a hub model's weights are fetched now.
+
+    Raises `UserError` when it isn't here or changed, `DiskFull`.
+    """
     from day0.tools.hub import resolve
     from day0.tools.revision import revision_of
 
     pinned = "" if Path(run.request.model).is_dir() else f"@{run.request.revision}"
-    folder = resolve(run.request.model + pinned, settings.home)
+    folder = resolve(run.request.model + pinned, settings.home, progress=progress)
     if not pinned and revision_of(folder, settings.home) != run.request.revision:
         raise UserError(f"{folder} changed since run {run.id} was submitted: submit it again")
     return folder
@@ -283,6 +287,10 @@ def parts_at(
     settings = desk.settings
     adapter = engine(run.request.target.engine)
     calls: list[dict[str, Any]] = []
+
+    def fetching(text: str) -> None:
+        desk.listener(run.id, run.id, Progress(text=text))
+
     chosen, why = policy(run, settings, adapter, nodes.count(), calls.append, earlier=desk.ledger.llm_calls(run.id))
     store = artifacts(settings)
     return Parts(
@@ -293,7 +301,7 @@ def parts_at(
         policy=chosen,
         engine=adapter,
         environments=at,
-        model_folder=folder or model_folder(run, settings),
+        model_folder=folder or model_folder(run, settings, fetching),
         home=settings.home,
         node=nodes.free()[0],
         meter=desk.meter,

@@ -23,12 +23,12 @@ class Found:
 
 
 def local(model: str, target: Target, settings: Settings) -> Found:
-    """A folder, or a hub model fetched into day0's home. Raises `UserError`."""
-    from day0.tools.hub import resolve
+    """A folder, or a hub model of which no weights are fetched yet. Raises `UserError`."""
+    from day0.tools.hub import look
     from day0.tools.revision import revision_of
     from day0.tools.survey import survey
 
-    folder = resolve(model, settings.home)
+    folder = look(model, settings.home)
     facts = survey(folder)
     own = Path(model).expanduser().is_dir()  # else a hub model, whose folder is named by its commit
     name = str(folder) if own else model.partition("@")[0]

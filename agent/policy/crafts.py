@@ -15,7 +15,9 @@ from day0.runs.schema import AttemptStatus
 if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
     from day0.runs.candidate import Candidate
+    from day0.runs.facts import Verdict
     from day0.runs.schema import Attempt
+    from day0.tools.known import Remedy
 
 DIFFS = frozenset({"llm", "auto"})
 """policies under which a diff may be proposed: those that may ask an LLM"""
@@ -32,13 +34,23 @@ def codemod_names() -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def codemods_for(issue: str) -> tuple[str, ...]:
-    """The shipped repairs among the remedies of a known issue; a remedy's text begins with the repair's name."""
-    from day0.tools.known import known_issues
+def remedies_for(issue: str) -> tuple[Remedy, ...]:
+    """The remedies of a known issue that day0 can try alone, in the document's order."""
+    from day0.tools.known import known_issue
 
-    found = next((k for k in known_issues() if k.id == issue), None)
-    words = [r.text.split(maxsplit=1)[0].rstrip(":,") for r in (found.remedies if found else ()) if r.kind == "codemod"]
-    return tuple(w for w in words if w in codemod_names())
+    found = known_issue(issue)
+    return tuple(r for r in (found.remedies if found else ()) if r.flags or r.env or codemod_in(r))
+
+
+def codemod_in(remedy: Remedy) -> str:
+    """The shipped repair that a remedy names, with which its text begins; empty: it names none."""
+    name = remedy.text.split(maxsplit=1)[0].rstrip(":,") if remedy.kind == "codemod" else ""
+    return name if name in codemod_names() else ""
+
+
+def codemods_for(issue: str) -> tuple[str, ...]:
+    """The shipped repairs among the remedies of a known issue."""
+    return tuple(name for remedy in remedies_for(issue) if (name := codemod_in(remedy)))
 
 
 def applied(candidate: Candidate, view: RunView) -> frozenset[str]:
@@ -48,23 +60,50 @@ def applied(candidate: Candidate, view: RunView) -> frozenset[str]:
 
 
 def repairs(view: RunView) -> Iterator[Idea]:
-    """For each failed attempt, latest first, the same candidate with the repair that its failure asks for."""
+    """For each failed attempt, latest first, the same candidate with what its known issue asks for.
+
+    Remedies that day0 can try alone, in the document's order: a shipped repair of the cause, or settings that lead
+    around it. What was tried for the same issue of another attempt is not tried again.
+    """
+    tried: set[tuple[str, str]] = set()
     for attempt in sorted(view.attempts, key=lambda a: -a.number):
         if attempt.status != AttemptStatus.FAILED:
             continue
         failed = next((v for v in attempt.verdicts if not v.passed), None)
         if failed is None or not failed.issue:
             continue
-        wanted = [n for n in codemods_for(failed.issue) if n not in applied(attempt.candidate, view)]
-        for name in wanted[:1]:
+        for remedy in remedies_for(failed.issue):
+            name = codemod_in(remedy)
+            done = (failed.issue, name or remedy.text)
+            if done in tried or (name and name in applied(attempt.candidate, view)):
+                continue
+            option = Option(f"repair {name}") if name else around(remedy)
+            if not name and (option.on(attempt.candidate) == attempt.candidate or _went_around(remedy, failed, view)):
+                continue
+            tried.add(done)
             yield Idea(
                 promise=max(attempt.expected_gain or 0.0, UNBLOCKS),
                 axis="repair",
-                option=Option(f"repair {name}"),
-                why=f"{attempt.id} failed as the known issue {failed.issue} says; this mends its cause",
+                option=option,
+                why=f"{attempt.id} failed as the known issue {failed.issue} says; this mends its cause"
+                if name
+                else f"{attempt.id} failed as the known issue {failed.issue} says; this leads around it",
                 parent=attempt.id,
-                codemods=(name,),
+                codemods=(name,) if name else (),
             )
+            break
+
+
+def around(remedy: Remedy) -> Option:
+    """A remedy of settings as an option."""
+    return Option(f"remedy {remedy.text}"[:160], dict(remedy.flags), dict(remedy.env))
+
+
+def _went_around(remedy: Remedy, failed: Verdict, view: RunView) -> bool:
+    """Whether some attempt that failed of the same issue has a child with the remedy's settings, or has them itself."""
+    option = around(remedy)
+    ill = {a.id: a for a in view.attempts if any(not v.passed and v.issue == failed.issue for v in a.verdicts)}
+    return any(option.on(a.candidate) == a.candidate and (a.id in ill or a.parent in ill) for a in view.attempts)
 
 
 def against(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:

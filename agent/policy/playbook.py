@@ -101,7 +101,7 @@ def _turned_down(action: TryCandidate, view: RunView) -> bool:
 def ranked(view: RunView, now: Standing, offered: tuple[Offer, ...]) -> list[Idea]:
     """Everything that could be tried now, most promising first: on accelerators by the anchored forecast."""
     if site_of(view).kind == "cpu":
-        return ideas(now, offered)
+        return [*repairs(view), *ideas(now, offered)]
     from day0.agent.policy.explore import explored, reach_of
 
     found = [i for i in explored(reach_of(view, now, offered)) if i.promise >= LEAST]

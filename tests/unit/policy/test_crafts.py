@@ -161,3 +161,36 @@ def test_the_context_names_repairs_patches_tables_images_and_fallbacks(node):
     for word in ("codemod rocm-guard", "mended by codemod rocm-guard", "x.cuh", "1 rows", "sha256:o", "7 log lines"):
         assert word in text, word
     assert "patches (absent)→rocm-guard" in text
+
+
+def failed_of(node, number, issue, failure=FailureClass.MISSING_KERNEL):
+    attempt = node.attempts[number - 1]
+    verdict = Verdict(rung=Rung.BOOT, passed=False, failure=failure, evidence="a line", issue=issue)
+    update = {"verdicts": (verdict,), "knees": (), "status": "failed", "reason": "a line"}
+    node.attempts[number - 1] = type(attempt).model_validate({**attempt.model_dump(), **update})
+
+
+def test_the_settings_that_lead_around_a_known_issue_are_proposed_next(make_node, glm):
+    made = make_node(lambda candidate: 1.0, noise=0.0, **glm)
+    made.search(Playbook(), 1)
+    failed_of(made, 2, "moe-shape-not-tunable")
+    action = Playbook().decide(made.view()).actions[0]
+    assert (action.parent, dict(action.flags), action.axis) == ("r0.2", {"moe-runner-backend": "triton"}, "repair")
+    assert "moe-shape-not-tunable" in action.hypothesis
+    tried = admit(action, made.view())
+    assert isinstance(tried, Candidate)
+    made.climb(tried, "r0.2", "playbook")
+    failed_of(made, 3, "moe-shape-not-tunable")
+    assert Playbook().decide(made.view()).actions[0].axis != "repair", "what did not help is not tried again"
+
+
+def test_every_remedy_of_settings_names_settings_that_are_not_banned():
+    from day0.agent.policy import bans
+
+    typed = [(i.id, r) for i in known_issues() for r in i.remedies if r.flags or r.env]
+    assert len(typed) > 20
+    for issue, remedy in typed:
+        for name, value in remedy.flags.items():
+            assert not name.startswith("-") and (value is None or not bans.flag_ban(name, value)), issue
+        for name, text in remedy.env.items():
+            assert text is None or not bans.env_ban(name, text, {}), (issue, name)
