@@ -185,7 +185,7 @@ def test_diagnose_reads_a_log_and_exits_0_for_unknown(day0: Day0, tmp_path: Path
     file.write_text("nothing to see\n")
     code, out, _ = day0("diagnose", str(file), "--json")
     assert code == 0
-    assert json.loads(out)["failure"] == "unknown"
+    assert json.loads(out)["class"] == "unknown"
     assert "can't be read" in sentence(wrong(day0, "diagnose", str(tmp_path / "none.log")))
 
 
