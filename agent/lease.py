@@ -9,6 +9,7 @@ from typing import Literal
 
 from day0.agent.ceiling import checked
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
+from day0.agent.loads import content_seed, told
 from day0.agent.preparing import dressing, unharmed, untampered
 from day0.runs import trace
 from day0.runs.candidate import Candidate
@@ -28,7 +29,6 @@ from day0.runs.facts import (
     Rung,
 )
 from day0.runs.findings import Explained
-from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
@@ -36,6 +36,7 @@ from day0.tools.bench import Harness
 from day0.tools.explain import explain
 from day0.tools.knee import KneeSearch, arrival_seed
 from day0.tools.loadplan import PointPlan, closed_loop, open_loop
+from day0.tools.rawpoint import RawPoint
 from day0.tools.serve import Server, serve
 from day0.tools.served import Served
 from day0.tools.summary import capacity_rps, summarise
@@ -147,14 +148,23 @@ class Booted:
         return BootReady(boot=self.lease.boot, facts=self.server.facts)
 
     def measure(self, plan: PointPlan, rung: Rung, name: str) -> Generator[Fact, None, LoadPoint]:
-        """One load point: its raw details as an artifact, its figures as a fact unless it is discarded."""
-        yield Progress(text=f"{rung}: {plan.workload.name} at {_load(plan)}")
-        rules = self.lease.inputs.target.measure
-        raw = self.harness.run(plan, self.watched or self.server)
+        """One load point: its raw details as an artifact, its figures as a fact unless it is discarded.
+
+        What a server did of a point in which it failed is kept as well, void; points before it stand as they are.
+        """
+        yield Progress(text=f"{rung}: {plan.workload.name} at {told(plan)}")
+        try:
+            raw = self.harness.run(plan, self.watched or self.server)
+        except CandidateFailed:
+            if self.harness.partial is not None:
+                yield from self._seen(plan, self.harness.partial, rung, name)
+            raise
+        return (yield from self._seen(plan, raw, rung, name))
+
+    def _seen(self, plan: PointPlan, raw: RawPoint, rung: Rung, name: str) -> Generator[Fact, None, LoadPoint]:
         inputs = self.lease.inputs
-        point = checked(
-            summarise(plan, raw, rules), plan.workload, self.lease.candidate, inputs.model_facts, inputs.target
-        )
+        point = summarise(plan, raw, inputs.target.measure)
+        point = checked(point, plan.workload, self.lease.candidate, inputs.model_facts, inputs.target)
         yield ArtifactKept(name=f"{name}.json", data=raw.kept())
         if not plan.warmup:
             yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
@@ -173,7 +183,7 @@ class Booted:
                 workload,
                 rules,
                 concurrency=workload.clients or PROBE_CONCURRENCY,
-                content_seed=content_seed(seed, self.lease, workload, Rung.BOOT, "warm"),
+                content_seed=content_seed(seed, self.lease.candidate, self.lease.repeat, workload, Rung.BOOT, "warm"),
                 window_s=rules.point_s * (WARM_SHARE if known else 1.0),
                 replicas=self.server.facts.replicas,
                 trace=trace.of(workload),
@@ -198,7 +208,7 @@ class Booted:
             rules or self.lease.inputs.target.measure,
             rate_rps=rate,
             seed=seed,
-            content_seed=content_seed(seed, self.lease, workload, rung, name),
+            content_seed=content_seed(seed, self.lease.candidate, self.lease.repeat, workload, rung, name),
             p95_e2e_s=p95_e2e_s,
             replicas=self.server.facts.replicas,
             trace=trace.of(workload),
@@ -260,7 +270,7 @@ class Booted:
             workload,
             rules,
             concurrency=clients,
-            content_seed=content_seed(seed, self.lease, workload, rung, "alone"),
+            content_seed=content_seed(seed, self.lease.candidate, self.lease.repeat, workload, rung, "alone"),
             window_s=window,
             warmup=False,
             replicas=self.server.facts.replicas,
@@ -270,7 +280,7 @@ class Booted:
         self.unharmed()
         if not point.meets_slo:
             why = point.void or "; ".join(point.misses)
-            raise CandidateFailed(FailureClass.BELOW_SLO, f"{_load(plan)}: {why}")
+            raise CandidateFailed(FailureClass.BELOW_SLO, f"{told(plan)}: {why}")
         rate = point.output_tok_s / workload.output_tokens
         knee = Knee(
             workload=workload.name,
@@ -284,15 +294,3 @@ class Booted:
         )
         yield KneeFound(boot=self.lease.boot, rung=rung, knee=knee)
         return knee, (point,)
-
-
-def content_seed(seed: int, lease: Lease, workload: Workload, rung: Rung, what: str) -> int:
-    """Fresh contents for each phase of each candidate's boot, the same in every repetition of the run (S38)."""
-    text = canonical_json([seed, lease.candidate.digest(), lease.repeat, workload.name, rung, what])
-    return int(sha256(text)[7:19], 16)
-
-
-def _load(plan: PointPlan) -> str:
-    if plan.rate_rps is not None:
-        return f"{plan.rate_rps:.3g} requests/s"
-    return "a single stream" if plan.concurrency == 1 else f"{plan.concurrency} clients"

@@ -53,11 +53,13 @@ def grid_knee(served: Served, about: float, seed: int, p95_s: float) -> float:
     return exp(divides([log(rate) for rate in rates], passed))
 
 
-def divides(places: Sequence[float], passed: Sequence[bool]) -> float:
-    """Where to cut so that the fewest lie on the wrong side: passes above the cut and failures below it."""
-    half = STEP / 2
-    cuts = [places[0] - half, *(place + half for place in places)]
-    wrong = [sum(not p for p in passed[:n]) + sum(passed[n:]) for n in range(len(cuts))]
+def divides(places: Sequence[float], passed: Sequence[bool], step: float = STEP) -> float:
+    """Where to cut so that the fewest lie on the wrong side: passes above the cut and failures below it.
+
+    `places` rise, each may come more than once; neighbours are `step` apart.
+    """
+    cuts = sorted({places[0] - step / 2, *(place + step / 2 for place in places)})
+    wrong = [sum(p == (place > cut) for place, p in zip(places, passed, strict=True)) for cut in cuts]
     best = [cut for cut, count in zip(cuts, wrong, strict=True) if count == min(wrong)]
     return float(np.mean(best))
 

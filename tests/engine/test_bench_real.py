@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from day0.tools.bench import Harness, summarise
 from day0.tools.engines.base import Counters
 from day0.tools.engines.sglang import Sglang
 from day0.tools.install import EngineHome, find, tiny_model
-from day0.tools.loadplan import closed_loop, open_loop
+from day0.tools.loadplan import PointPlan, closed_loop, open_loop
 from day0.tools.serve import Server, serve
 
 pytestmark = pytest.mark.timeout(400)
@@ -137,6 +137,52 @@ def test_points_of_one_boot_and_a_killed_server(node: LocalNode, engines: Engine
         assert harness.partial is not None and harness.partial.cut
         assert harness.partial.requests.ok.any()
         assert not harness.partial.requests.ok.all()
+
+
+def test_s31_s32_a_server_that_errs_or_stalls_in_a_point_leaves_the_other_points_valid(
+    node: LocalNode, engines: EngineHome, facts: EngineFacts
+) -> None:
+    """First all its requests are aborted in the middle of a point, then its scheduler is stopped as by a dead-lock."""
+    with booted(node, engines, facts, model(node, engines, damaged=False)) as (server, harness):
+        watch = server.alive
+
+        def once(number: int, done: int, what: Callable[[], object]) -> None:
+            """While plan `number` runs and so many of its requests are done, `what` happens, once."""
+            left = [what]
+
+            def alive(seen: Counters | None = None) -> None:
+                told = re.findall(rb"(?m)^%d .* done=(\d+)" % number, harness.process.output(0, 1 << 20))
+                if left and told and int(told[-1]) >= done:
+                    left.pop()()
+                watch(seen)
+
+            server.alive = alive  # type: ignore[method-assign]
+
+        def plan(seed: int) -> PointPlan:
+            return open_loop(PLAIN, RULES, rate_rps=1.5, seed=seed, content_seed=seed)
+
+        before = summarise(plan(1), harness.run(plan(1), server), RULES)
+        once(2, 4, lambda: server.http.post("/abort_request", json={"rid": "", "abort_all": True}))
+        dense = open_loop(PLAIN, RULES, rate_rps=6.0, seed=2, content_seed=2)
+        erred = summarise(dense, harness.run(dense, server), RULES)
+        after = summarise(plan(3), harness.run(plan(3), server), RULES)
+        assert before.void is None and before.meets_slo and after.void is None and after.meets_slo
+        assert erred.void is not None and not erred.meets_slo, erred
+        print(f"erred: {erred.void}")
+
+        def freeze() -> None:
+            for child in psutil.Process(server.process.pid).children(recursive=True):
+                if "scheduler" in child.name():
+                    child.send_signal(signal.SIGSTOP)
+
+        once(4, 2, freeze)
+        long = open_loop(PLAIN, RULES.model_copy(update={"point_s": 60.0}), rate_rps=1.5, seed=4, content_seed=4)
+        with pytest.raises(CandidateFailed) as failed:
+            harness.run(long, server)
+        assert failed.value.failure == FailureClass.HANG_DEADLOCK
+        assert harness.partial is not None and harness.partial.requests.ok.sum() >= 2
+        stalled = summarise(long, harness.partial, RULES)
+        assert stalled.void is not None and stalled.void.startswith("cut: ") and not stalled.meets_slo
 
 
 def test_s34_the_damaged_model_is_refused_and_the_sound_one_is_not(
