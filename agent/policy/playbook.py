@@ -9,7 +9,8 @@ Every step is one ranking of all that could be tried now by the gain it is expec
 4. several small gains, each within the noise, together: their sum may stand out;
 5. neighbours of a numeric value that helped, at a share of what it brought;
 6. an axis that lost before something it interacts with changed, once more;
-7. last, the leader without one of its changes: what helped once may hurt by now.
+7. what would lift that which holds the leader back, as its own boot showed it;
+8. last, the leader without one of its changes: what helped once may hurt by now.
 
 What the guard would refuse is never proposed.
 """
@@ -27,6 +28,7 @@ from day0.agent.policy.crafts import repairs
 from day0.agent.policy.decide import PATIENCE, fruitless, threshold
 from day0.agent.policy.guard import Check, admit, check_flags
 from day0.agent.policy.ideas import Idea, action_of
+from day0.agent.policy.lifting import lifts
 from day0.agent.policy.trials import Standing, Trial, standing, step
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Refused
@@ -105,7 +107,9 @@ def ranked(view: RunView, now: Standing, offered: tuple[Offer, ...]) -> list[Ide
     from day0.agent.policy.explore import explored, reach_of
 
     found = [i for i in explored(reach_of(view, now, offered)) if i.promise >= LEAST]
-    return [*repairs(view), *found]
+    known = {i.option.label for i in found}
+    found += [i for i in lifts(now, offered, ways=False) if i.option.label not in known]
+    return [*repairs(view), *sorted(found, key=lambda i: -i.promise)]
 
 
 def ideas(now: Standing, offered: tuple[Offer, ...]) -> list[Idea]:
@@ -120,6 +124,7 @@ def ideas(now: Standing, offered: tuple[Offer, ...]) -> list[Idea]:
             _together(now, usable, least),
             _neighbours(now, usable),
             _interactions(now, usable),
+            lifts(now, usable),
         )
     )
     found = [i for i in found if i.promise >= LEAST]
