@@ -65,12 +65,15 @@ def _generator(beyond: Sequence[LoadPoint]) -> Iterator[Diagnosis]:
 
 
 def _cliff(rated: Sequence[LoadPoint], boot: BootFacts) -> Iterator[Diagnosis]:
-    """Throughput that falls beyond a rate instead of levelling off."""
+    """Throughput that falls beyond a rate instead of levelling off, output and all tokens alike.
+
+    Output alone falls wherever prompts are read first: under overload it only comes later.
+    """
     sound = [p for p in rated if p.void is None or p.void.startswith("failures")]
     if not sound:
         return
     peak = max(sound, key=lambda p: p.output_tok_s)
-    fallen = next((p for p in sound if _rate(p) > _rate(peak) and p.output_tok_s < FALLS * peak.output_tok_s), None)
+    fallen = next((p for p in sound if _rate(p) > _rate(peak) and _fell(p, peak)), None)
     if fallen is None:
         return
     most = int(peak.running_max) if peak.running_max else 0
@@ -83,6 +86,10 @@ def _cliff(rated: Sequence[LoadPoint], boot: BootFacts) -> Iterator[Diagnosis]:
         + ", so that overload waits in the queue",
         flags=_flags("max-running-requests", most // copies(boot)),
     )
+
+
+def _fell(point: LoadPoint, peak: LoadPoint) -> bool:
+    return point.output_tok_s < FALLS * peak.output_tok_s and point.total_tok_s < FALLS * peak.total_tok_s
 
 
 def _edge(edge: LoadPoint, boot: BootFacts, workload: Workload) -> Iterator[Diagnosis]:

@@ -1,4 +1,4 @@
-"""Experiments that lift what holds the leader back: a plateau is named, its cap is lifted, and it is measured again (S47).
+"""Experiments that lift what holds the leader back: a plateau is named, its cap lifted, and it is measured again (S47).
 
 The diagnosis comes with the boot (`tools/explain.py`). Where it names flags, they are the experiment; where it can only
 name ways, those are the axes by which they are tried. A load generator at its limit is nobody's to lift but the

@@ -31,6 +31,7 @@ class NodeSpec(Frozen):
     disk_free_gib: float = Field(default=6000.0, ge=0)
     disk_gib_s: float = Field(default=1.2, gt=0, description="reading weights, over all ranks")
     download_gib_s: float = Field(default=0.25, gt=0, description="images from their registry")
+    client_time: float = Field(default=1.0, gt=0, description="time that the load generator needs, against a good core")
     governor: str = "performance"
     numa_balancing: bool = False
     kernel: str = "6.8.0-60-generic"

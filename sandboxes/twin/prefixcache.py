@@ -10,15 +10,18 @@ from collections import OrderedDict
 
 
 class Pool:
-    """Tokens: `held` by running requests (their reserved output included) + `cached` <= `capacity`, always."""
+    """Tokens: `held` by running requests (their reserved output included) + `cached` <= `capacity`, always.
+
+    `pinned` of the cached ones belong to prefixes of running requests: nobody else can have them, so they are in use.
+    """
 
     traced = False
     """whether prompts share as they come, not a prefix put in place"""
-    __slots__ = ("cached", "capacity", "entries", "evicted", "held", "locks", "prefix_tokens", "reuse")
+    __slots__ = ("cached", "capacity", "entries", "evicted", "held", "locks", "pinned", "prefix_tokens", "reuse")
 
     def __init__(self, capacity: int, prefix_tokens: int, *, reuse: bool) -> None:
         self.capacity, self.prefix_tokens, self.reuse = capacity, prefix_tokens, reuse and prefix_tokens > 0
-        self.held = self.cached = self.evicted = 0
+        self.held = self.cached = self.evicted = self.pinned = 0
         self.entries: OrderedDict[int, int] = OrderedDict()
         self.locks: dict[int, int] = {}
 
@@ -36,7 +39,7 @@ class Pool:
         need = prompt + output - (self.prefix_tokens if found else 0)
         if self.capacity - self.held - self.cached < need:
             if found:
-                self.locks[prefix] = self.locks.get(prefix, 0) + 1
+                self._lock(prefix)
             fits = self._room(need)
             if found:
                 self._unlock(prefix)
@@ -45,17 +48,18 @@ class Pool:
         self.held += need
         if not found:
             return 0
-        self.locks[prefix] = self.locks.get(prefix, 0) + 1
+        self._lock(prefix)
         return self.prefix_tokens
 
     def filled(self, prefix: int) -> int:
         """A whole prompt was computed: its prefix is there for others now; the tokens that left `held` by that."""
         if not self.reuse:
             return 0
-        self.locks[prefix] = self.locks.get(prefix, 0) + 1
         if prefix in self.entries:  # another request was computing it too: this copy goes when its request ends
+            self._lock(prefix)
             return 0
         self.entries[prefix] = self.prefix_tokens
+        self._lock(prefix)
         self.cached += self.prefix_tokens
         self.held -= self.prefix_tokens
         return self.prefix_tokens
@@ -70,12 +74,19 @@ class Pool:
             if prefix in self.entries:
                 self.entries.move_to_end(prefix)
 
+    def _lock(self, prefix: int) -> None:
+        had = self.locks.get(prefix, 0)
+        self.locks[prefix] = had + 1
+        if not had:
+            self.pinned += self.prefix_tokens
+
     def _unlock(self, prefix: int) -> None:
         left = self.locks[prefix] - 1
         if left:
             self.locks[prefix] = left
         else:
             del self.locks[prefix]
+            self.pinned -= self.prefix_tokens
 
     def _room(self, need: int) -> bool:
         """Evicts the least recently used until `need` tokens are free; locked prefixes stay."""

@@ -32,14 +32,14 @@ class Prompts:
 
 
 class PromptPool:
-    """Tokens: `held` by running requests + `cached` <= `capacity`, always. The same calls as of `Pool`."""
+    """Tokens: `held` by running requests + `cached` <= `capacity`, always; the same calls and figures as of `Pool`."""
 
     traced = True
     prefix_tokens = 0
 
     def __init__(self, capacity: int, prompts: Prompts, *, reuse: bool) -> None:
         self.capacity, self.prompts, self.reuse = capacity, prompts, reuse
-        self.held = self.cached = self.evicted = 0
+        self.held = self.cached = self.evicted = self.pinned = 0
         self.entries: OrderedDict[int, int] = OrderedDict()
         self.locks: dict[int, int] = {}
         self.used: dict[int, list[tuple[int, ...]]] = {}
@@ -60,7 +60,7 @@ class PromptPool:
                 break
         found = min(found, prompt - 1)
         for node in nodes:
-            self.locks[node] = self.locks.get(node, 0) + 1
+            self._lock(node)
         if not self._room(prompt + output - found):
             self._unlock(nodes)
             return -1
@@ -78,9 +78,10 @@ class PromptPool:
             if have < size:
                 self.entries[node] = size
                 moved += size - have
+                self.pinned += size - have if node in self.locks else 0
             if node not in nodes:
                 nodes.append(node)
-                self.locks[node] = self.locks.get(node, 0) + 1
+                self._lock(node)
         self.used[prefix].append(tuple(nodes))
         self.cached += moved
         self.held -= moved
@@ -105,6 +106,12 @@ class PromptPool:
             if node in self.entries:
                 self.entries.move_to_end(node)
 
+    def _lock(self, node: int) -> None:
+        had = self.locks.get(node, 0)
+        self.locks[node] = had + 1
+        if not had:
+            self.pinned += self.entries[node]
+
     def _unlock(self, nodes: Sequence[int]) -> None:
         for node in nodes:
             left = self.locks[node] - 1
@@ -112,6 +119,7 @@ class PromptPool:
                 self.locks[node] = left
             else:
                 del self.locks[node]
+                self.pinned -= self.entries[node]
 
     def _room(self, need: int) -> bool:
         """Evicts the least recently used until `need` tokens are free; what running requests use stays."""

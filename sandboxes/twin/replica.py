@@ -99,7 +99,7 @@ class Replica:
         self.jumps: list[tuple[float, float, int, int]] = []
         """(begin, end, step before, step after) of every run of decode steps"""
         self.states: list[tuple[float, int, int, int]] = []
-        """(time, running, waiting, tokens held) whenever the scheduler looked"""
+        """(time, running, waiting, tokens in use) whenever the scheduler looked"""
 
     def load(self) -> int:
         """Requests that are not done."""
@@ -174,7 +174,9 @@ class Replica:
             self.end = now + self._lasts(self._jump)
         else:
             self.mode, self.end = IDLE, inf
-        self.states.append((now, len(self.running) + len(self.filling), len(self.waiting), self.pool.held))
+        self.states.append(
+            (now, len(self.running) + len(self.filling), len(self.waiting), self.pool.held + self.pool.pinned)
+        )
 
     def _lasts(self, steps: int) -> float:
         growth = self.kappa * len(self.running) * self.spec.accept

@@ -212,7 +212,8 @@ class _Run:
         """Share of the client's core."""
         seconds = float(self.plan["window_s"] + self.plan["lead_s"])
         tokens = sum(output for _, _, output in asked_of(self.plan)) / seconds
-        return min(0.6, 0.02 + CPU_OF_A_REQUEST * tokens / 100)
+        slow = self.site.world.node.client_time
+        return min(1.0, slow * min(0.6, 0.02 + CPU_OF_A_REQUEST * tokens / 100))
 
     def _unanswered(self, primes: Any, zero: float, live: LiveServer | None) -> Steps:
         """Nobody listens, or nobody answers any more."""

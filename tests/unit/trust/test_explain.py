@@ -85,11 +85,12 @@ def test_s41_a_load_generator_that_was_too_slow_is_named_and_not_the_server():
 
 
 def test_throughput_that_falls_beyond_a_rate_is_a_cliff():
-    peak = point(3.0, ttft=4000.0, queue_max=9.0, running_max=80.0, output_tok_s=300.0)
-    over = point(4.0, ttft=9000.0, queue_max=90.0, running_max=96.0, output_tok_s=200.0)
+    peak = point(3.0, ttft=4000.0, queue_max=9.0, running_max=80.0, output_tok_s=300.0, total_tok_s=900.0)
+    over = point(4.0, ttft=9000.0, queue_max=90.0, running_max=96.0, output_tok_s=200.0, total_tok_s=600.0)
     cliff, second = explain([PASSED, peak, over], BOOT, WORK)
     assert cliff.name == "cliff" and cliff.flags == {"max-running-requests": 40} and second.name == "prefill-bound"
     assert "cliff" not in names(peak, over.model_copy(update={"output_tok_s": 280.0}))
+    assert "cliff" not in names(peak, over.model_copy(update={"total_tok_s": 890.0})), "prompts are read first"
 
 
 def test_nothing_is_said_where_nothing_is_shown():

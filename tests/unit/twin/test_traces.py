@@ -114,11 +114,12 @@ def test_whatever_runs_the_pool_never_holds_more_than_it_has_and_gives_all_back(
         own = tokens[number] - hit + output
         own -= pool.filled(number)
         assert pool.held + pool.cached <= capacity and own >= 0
+        assert pool.pinned == sum(pool.entries[node] for node in pool.locks) <= pool.cached
         if early[number]:
             end(number, own)
         else:
             running.append((number, own))
     for number, own in running:
         end(number, own)
-    assert pool.held == 0 and not pool.locks and pool.cached == sum(pool.entries.values()) <= capacity
+    assert pool.held == pool.pinned == 0 and not pool.locks and pool.cached == sum(pool.entries.values()) <= capacity
     assert reuse or not pool.cached

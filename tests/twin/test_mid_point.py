@@ -13,7 +13,7 @@ from day0.sandboxes.twin.conditions import Check, When
 from day0.sandboxes.twin.world import Fault
 from day0.tools.survey import survey
 
-from tests.unit.twin.conftest import RULES, SHORT
+from tests.unit.twin.conftest import RULES, SHORT, bench_of  # noqa: F401 (a fixture)
 
 RUNNER = {"moe-runner-backend": "triton"}
 
@@ -32,7 +32,7 @@ def lease_on(bench, number=1):
     ("kind", "failure", "log"),
     [("crash", "memory_fault", "Memory access fault by GPU node-3"), ("hang", "hang_deadlock", "")],
 )
-def test_s31_a_server_that_is_killed_or_stalls_in_a_point_leaves_the_others_valid(bench_of, kind, failure, log):
+def test_s31_a_server_that_is_killed_or_stalls_in_a_point_leaves_the_others_valid(bench_of, kind, failure, log):  # noqa: F811
     when = When(flags={k: Check(equals=v) for k, v in RUNNER.items()}, running=7)
     bench = bench_of(faults=(Fault(name="at load", kind=kind, when=when, log=(log,) if log else ()),))
     lease, facts = lease_on(bench), []
