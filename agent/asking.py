@@ -49,9 +49,9 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         raise UserError("policy `llm` needs DAY0_LLM_BASE_URL and DAY0_LLM_MODEL; without an LLM use --policy playbook")
     target = documents.target(asked.target or settings.target)
     if target.kind == "docker":
-        raise UserError(
-            f"target `{target.name}` is of kind `docker`, which this build can't reach: use `cpu` or `mi355x-twin`"
-        )
+        from day0.agent import contained
+
+        contained.ready(target, settings)  # before a model is looked for: the node is what most machines lack
     if asked.world is not None and target.kind != "twin":
         raise UserError(f"--world names a simulated node, and target `{target.name}` is none: use `mi355x-twin`")
     if asked.engine_source and target.kind != "twin":

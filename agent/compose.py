@@ -71,7 +71,7 @@ def engine(name: str) -> Engine:
     return ENGINES[name]()
 
 
-def environments(settings: Settings, name: str = "") -> Environments:
+def installed(settings: Settings, name: str = "") -> Environments:
     """What `day0 engine install cpu` made, or an engine that `day0 engine use` named. Raises `UserError`."""
     from day0.tools.environments import environment_digest, find
     from day0.tools.own_engine import own
@@ -94,13 +94,17 @@ def environments_of(target: Target, settings: Settings) -> Environments:
         from day0.agent import twin
 
         return twin.environments(twin.world_of(target))
-    return environments(settings, target.environment)
+    if target.kind == "docker":
+        from day0.agent import contained
+
+        return contained.environments(target, settings)
+    return installed(settings, target.environment)
 
 
 def ready(target: Target, settings: Settings) -> None:
     """Raises `UserError` where a run on this target could not even begin here."""
     if target.kind == "local":
-        environments(settings, target.environment)
+        installed(settings, target.environment)
 
 
 def local_node(settings: Settings, cancel: CancelToken, env_allow: tuple[str, ...] = ()) -> Node:
@@ -125,6 +129,10 @@ def pool(settings: Settings, meter: Meter, target: Target, owner: str) -> NodePo
         from day0.agent import twin
 
         return twin.pool(settings, meter, target, owner)
+    if target.kind == "docker":
+        from day0.agent import contained
+
+        return contained.pool(settings, meter, target)
 
     def make(cancel: CancelToken) -> Node:
         return metered(local_node(settings, cancel), meter)

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from day0.agent import compose
+from day0.agent import compose, contained
 from day0.agent import settings as settings_
 from day0.agent.doctoring import checks
 from day0.agent.looking import say, say_json, table
@@ -95,6 +95,8 @@ def gc(days: float, *, sweep_only: bool) -> None:
     """Cleans up; what a recipe or an unfinished run names is kept."""
     settings = settings_.load()
     swept = compose.local_node(settings, stopping()).sweep()
+    if removed := contained.sweep(settings):
+        say(f"removed {removed} containers of dead runs")
     say(
         f"stopped {len(swept.stopped)} processes of dead runs"
         + (f", {len(swept.failed)} would not die" if swept.failed else "")

@@ -97,12 +97,14 @@ class LocalPool:
     make: Mapping[str, MakeNode]
     shared: bool = field(default=True)
     """the nodes are this machine itself: take the host-wide lock"""
+    machine: str = ""
+    """whose lock that is, where the node is another view of a machine; empty: the node's own"""
     _slots: dict[str, _Slot] = field(default_factory=dict, init=False)
     _told: queue.Queue[Told | Ended] = field(default_factory=queue.Queue, init=False)
 
     def __post_init__(self) -> None:
         for name, make in self.make.items():
-            lock = hold(name) if self.shared else None
+            lock = hold(self.machine or name) if self.shared else None
             stop = threading.Event()
             self._slots[name] = _Slot(make(stop.is_set), stop, lock)
 

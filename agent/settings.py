@@ -41,6 +41,9 @@ class Settings(BaseSettings):
     forge_base: str = Field(default="main", description="branch that pull requests ask to change")
     forge_api: str = Field(default="https://api.github.com", description="REST API of the forge")
     forge_author: str | None = Field(default=None, description="`Name <mail>` of the sign-off; default: git's own")
+    model_folders: tuple[Path, ...] = Field(
+        default=(), description="folders besides day0's own whose models containers may be shown, read-only"
+    )
     target: str = "cpu"
     policy: str = "auto"
     budget_hours: float = Field(default=24.0, gt=0)

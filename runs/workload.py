@@ -126,7 +126,18 @@ class Target(Frozen):
     max_attempts: int | None = Field(default=None, ge=1, description="cap of candidates beyond the baseline")
     workload: str = Field(description="default workload of this target")
     environment: str = Field(
-        default="", description="kind local: an engine named by `day0 engine use`; empty: the one that day0 installed"
+        default="",
+        description="an engine of this machine, named by `day0 engine use`; empty: the one that day0 installed",
+    )
+    image: str = Field(
+        default="", description="kind docker: the image by tag or digest; it is resolved before anything is planned"
+    )
+    harness_image: str = Field(
+        default="", description="kind docker: the image that the load generator is shown in; empty: `image`"
+    )
+    engine_on: Literal["image", "host"] = Field(
+        default="image",
+        description="kind docker: the engine is the image's own, or this machine's (`environment`), shown in the image",
     )
     world: str = Field(default="", description="kind twin: name or file of the simulated world; empty: the model's own")
     world_digest: str = Field(default="", description="kind twin: digest of that world's content, once it is chosen")

@@ -10,28 +10,33 @@ Containers are told apart by labels; a container lives as long as the process th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from day0.runs.errors import Infrastructure
 from day0.sandboxes import docker_janitor, environment, files, scratch
+from day0.sandboxes.docker_build import CLIENTS, LABEL, Build, Built, client_of, command, outcome
 from day0.sandboxes.docker_engine import DockerEngine
-from day0.sandboxes.docker_images import DockerImages, Placed
+from day0.sandboxes.docker_images import DockerImages, Placed, room
 from day0.sandboxes.docker_link import MAIN
 from day0.sandboxes.docker_network import Network, Networks, Running
 from day0.sandboxes.docker_options import Accelerators, Allowed, Container, Mount
 from day0.sandboxes.docker_sandbox import DockerSandbox
 from day0.sandboxes.local import LocalNode
-from day0.sandboxes.local_sandbox import Place
+from day0.sandboxes.local_process import whole
+from day0.sandboxes.local_sandbox import LocalSandbox, Place
+from day0.sandboxes.registry import HUB
 from day0.sandboxes.spec import CancelToken, SandboxSpec, Sweep
 
 INSIDE = (
     "__init__.py", "docker_inside.py", "identity.py", "launch.py", "memory.py", "record.py", "spool.py", "warden.py",
 )  # fmt: skip
 """What runs in containers, standard library only; copied out, so that no source tree is shown to a sandbox."""
+CLIENT_S = 20.0
 COMPILED = {"AITER_JIT_DIR": "aiter", "TRITON_CACHE_DIR": "triton", "FLYDSL_RUNTIME_CACHE_DIR": "flydsl"}
 """Where compilers of kernels keep what they made: a cache that outlives the container, or its home."""
 
@@ -55,13 +60,17 @@ class DockerNode(LocalNode):
         accelerators: Accelerators | None = None,
         also: Iterable[str] = (),
         env_allow: Iterable[str] = (),
+        hub: str = HUB,
     ) -> None:
         super().__init__(name, root, cancel=cancel, env_allow=env_allow)
         self._engine, self._gpus, self._allowed = engine, accelerators, Allowed(tuple(allowed))
-        self.images = self._places = DockerImages(engine, base, self._allowed, also=tuple(also))
+        self.images = self._places = DockerImages(
+            engine, base, self._allowed, check=self.clock.check, also=tuple(also), hub=hub
+        )
         self._shown = self.root / "shown"
         self._shown.mkdir(exist_ok=True)
         self._program = _program(self.root)
+        self._builder: tuple[list[str], dict[str, str]] | None = None
         self._networks = Networks(engine, self._wardens, self._relay)
 
     @contextmanager
@@ -93,6 +102,62 @@ class DockerNode(LocalNode):
             if not (self._wardens / folder.name).exists():
                 files.remove(folder)
         return Sweep((*swept.stopped, *rest.stopped), rest.failed)
+
+    def room(self, needed: int, what: str) -> None:
+        """Raises `DiskFull` where the daemon's disk has less than `needed` bytes and a reserve."""
+        room(self._engine, needed, what)
+
+    def base(self, digest: str) -> str:
+        """What FROM takes for a digest: BuildKit knows no bare IDs, so an image without a registry gets a name."""
+        name = self.reference(digest)
+        return self._engine.named(digest) if name == digest else name
+
+    def build(self, order: Build, *, timeout_s: float) -> Built:
+        """Builds an image with our label; a failure is a result. Raises `Timeout`, `Infrastructure`, `Cancelled`."""
+        client, env = self._client()
+        dockerfile = (order.context / order.dockerfile).read_text(errors="replace")
+        started = self.clock.now()
+        with self._place(SandboxSpec("job", "", "build")) as place, closing(self._host(place, env)) as host:
+            iid = place.work / "image"
+            process = host.spawn(command(client, order, str(iid), {LABEL: str(self.root)}))
+            code = process.wait(timeout_s).code
+            log = whole(process)
+            digest = iid.read_text().strip() if code == 0 and iid.exists() else ""
+        return outcome(digest, log, self.clock.now() - started, dockerfile)
+
+    def prune(self, keep: Iterable[str]) -> tuple[str, ...]:
+        """Removes images that this node built, but for those in `keep` (digests); the IDs that went."""
+        kept = frozenset(keep)
+        ours = [digest for digest in self._engine.built({LABEL: str(self.root)}) if digest not in kept]
+        return tuple(digest for digest in ours if self._engine.discard(digest))
+
+    def _client(self) -> tuple[list[str], dict[str, str]]:
+        """The Docker client that can build here; asked once."""
+        if self._builder is None:
+            version: dict[str, str] = {}
+            buildx: dict[str, bool] = {}
+            with self._place(SandboxSpec("job", "", "build")) as place, closing(self._host(place, {})) as host:
+                for name in CLIENTS:
+                    asked = host.spawn([name, "version", "--format", "{{.Client.Version}}"])
+                    if asked.wait(CLIENT_S).code == 0:
+                        version[name] = asked.output(0, 100).decode(errors="replace").strip()
+                        buildx[name] = host.spawn([name, "buildx", "version"]).wait(CLIENT_S).code == 0
+            self._builder = client_of(version, buildx)
+        return self._builder
+
+    def _host(self, place: Place, env: Mapping[str, str]) -> LocalSandbox:
+        """Where the Docker client runs: this host, as this user, with the registries' credentials of this user."""
+        config = os.environ.get("DOCKER_CONFIG") or str(Path.home() / ".docker")
+        own = environment.base(os.environ) | {
+            "PATH": environment.SYSTEM_PATH, "DOCKER_HOST": self._engine.url, "DOCKER_CONFIG": config,
+            "HOME": str(place.work / "home"),
+        }  # fmt: skip
+        spec = SandboxSpec("server", "", "build")
+        return LocalSandbox(spec, place, env=own | dict(env), ports=self._ports, clock=self.clock)
+
+    def reference(self, digest: str) -> str:
+        """What a sandbox' `environment` must be for an image that was resolved."""
+        return self._places.reference(digest)
 
     def close(self) -> None:
         """Releases the connection to the daemon; sandboxes must be closed by then."""
@@ -161,10 +226,14 @@ class DockerNode(LocalNode):
         return ("python3", "-I", "-S", str(self._program / "sandboxes" / MAIN), mode, str(folder))
 
 
+@functools.cache
+def _inside() -> dict[str, bytes]:
+    return {name: Path(__file__).with_name(name).read_bytes() for name in INSIDE}
+
+
 def _program(root: Path) -> Path:
     """What runs in containers, in a folder named after its content. Raises `Infrastructure`."""
-    source = Path(__file__).parent
-    texts = {name: (source / name).read_bytes() for name in INSIDE}
+    texts = _inside()
     digest = hashlib.sha256(b"".join(texts[name] for name in INSIDE)).hexdigest()[:12]
     place = root / f"inside-{digest}" / "sandboxes"
     try:

@@ -7,11 +7,14 @@ from nothing else.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from day0.runs.errors import DiskFull, Infrastructure, NodeLost
+from day0.sandboxes.clock import SLICE_S
 from day0.sandboxes.docker_options import Container
 
 TIMEOUT_S = 60.0
@@ -32,8 +35,13 @@ class DockerEngine:
         self.url = base_url or os.environ.get("DOCKER_HOST", "") or "unix:///var/run/docker.sock"
         if not self.url.startswith("unix://"):
             raise Infrastructure(f"DOCKER_HOST is {self.url}: only a daemon on this node, by a unix:// socket, is used")
-        with reported("the Docker daemon"):
+        try:
             self.api = docker.APIClient(base_url=self.url, timeout=TIMEOUT_S, version="auto")
+        except docker.errors.DockerException as error:
+            raise NodeLost(
+                f"no Docker daemon answers at {self.url}: install docker.io, start it, and let this user use it (group "
+                "`docker`); DOCKER_HOST names another socket"
+            ) from error
 
     def create(self, wanted: Container) -> str:
         """A new container's ID. Raises `NotThere` for an unknown image."""
@@ -90,6 +98,68 @@ class DockerEngine:
             return sorted(
                 {tag for image in self.api.images() for tag in image.get("RepoTags") or () if "<none>" not in tag}
             )
+
+    def built(self, labels: Mapping[str, str]) -> list[str]:
+        """IDs of the images that carry all of `labels`."""
+        wanted = [f"{name}={value}" for name, value in labels.items()]
+        with reported("the Docker daemon"):
+            return [str(image["Id"]) for image in self.api.images(filters={"label": wanted})]
+
+    def named(self, image: str) -> str:
+        """A local name made from an image's ID, so that it always stands for the same one. Raises `NotThere`."""
+        digest = str(self.image(image)["Id"]).removeprefix("sha256:")
+        with reported(f"image {image}"):
+            self.api.tag(image, "day0/by-id", tag=digest)
+        return f"day0/by-id:{digest}"
+
+    def discard(self, image: str) -> bool:
+        """Removes an image; False where something still needs it."""
+        try:
+            with reported(f"image {image}"):
+                self.api.remove_image(image)
+        except NodeLost:
+            raise
+        except Infrastructure:
+            return False
+        return True
+
+    def root(self) -> str:
+        """Where the daemon keeps its images."""
+        with reported("the Docker daemon"):
+            return str(self.api.info()["DockerRootDir"])
+
+    def pull(self, repository: str, digest: str, check: Callable[[], None]) -> None:
+        """Fetches an image by digest. `check` is called at least once a second and raises when the work must stop.
+
+        Raises `Infrastructure` where the download breaks, `DiskFull`.
+        """
+        told: queue.Queue[Mapping[str, Any] | BaseException | None] = queue.Queue()
+        reader = threading.Thread(target=self._fetch, args=(repository, digest, told), daemon=True)
+        reader.start()
+        while True:
+            check()
+            try:
+                event = told.get(timeout=SLICE_S)
+            except queue.Empty:
+                continue
+            if event is None:
+                return
+            with reported(f"image {repository}"):
+                if isinstance(event, BaseException):
+                    raise event
+            if "error" in event:
+                said = str(event["error"])[:400]
+                full = any(mark in said.lower() for mark in FULL)
+                raise (DiskFull if full else Infrastructure)(f"image {repository}: {said}")
+
+    def _fetch(self, repository: str, digest: str, told: queue.Queue[Mapping[str, Any] | BaseException | None]) -> None:
+        """Hands on what the daemon says of a download; its connection can't be waited for in slices."""
+        try:
+            for event in self.api.pull(repository, tag=digest, stream=True, decode=True):
+                told.put(event)
+            told.put(None)
+        except Exception as error:  # a thread has no caller: the one who waits raises it
+            told.put(error)
 
     def close(self) -> None:
         """Releases the connection."""

@@ -7,16 +7,24 @@ and the Python that it was made with are shown read-only, at their own paths, in
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from day0.runs.errors import Infrastructure, Refused
+from day0.runs.errors import DiskFull, Infrastructure, Refused
 from day0.runs.values import canonical_json, sha256
 from day0.sandboxes.docker_engine import DockerEngine, NotThere
 from day0.sandboxes.docker_options import Allowed, Mount
 from day0.sandboxes.environment import SYSTEM_PATH
-from day0.sandboxes.registry import Registry
+from day0.sandboxes.images import missing
+from day0.sandboxes.registry import HUB, Name, Registry
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+UNPACKED = 4
+"""Bytes on disk while an image arrives, per compressed one: ROCm images unpack to about three times, both are there."""
+RESERVE_BYTES = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -40,26 +48,52 @@ class DockerImages:
         base: str,
         allowed: Allowed,
         *,
+        check: Callable[[], None] = lambda: None,
         also: Sequence[str] = (),
         registry: Registry | None = None,
+        hub: str = HUB,
     ) -> None:
-        """`also` are folders that programs of host environments need besides their own and their Python's."""
-        self._engine, self._base, self._allowed = engine, base, allowed
-        self._also, self._registry = tuple(also), registry or Registry()
+        """`also` are folders that programs of host environments need besides their own and their Python's; `check`
+        raises when the work must stop; `hub` answers for names without a host.
+        """
+        self._engine, self._base, self._allowed, self._check = engine, base, allowed, check
+        self._also, self._registry, self._hub = tuple(also), registry or Registry(), hub
         self._names: dict[str, str] = {}
         """digest -> the name that it was resolved from"""
+        self._bytes: dict[str, int] = {}
 
     def resolve(self, name: str) -> str:
-        """See `Images.resolve`. A folder's digest covers the base image; a tag that is here stands for what is here."""
+        """See `Images.resolve`. What is on the node stands for itself; else the registry is asked.
+
+        A folder's digest covers the base image too.
+        """
         if _hosted(name):
             digest = sha256(canonical_json([self.place("").image, name]))
+        elif (known := self._parsed(name)) is None and not DIGEST.match(name):
+            raise missing(name, _beside(name) if name.startswith("/") else self._engine.tags())
         else:
-            try:
-                digest = str(self._engine.image(_checked(name))["Id"])
-            except (NotThere, Refused):
-                digest = self._registry.digest(name, self._engine.tags())
+            digest = self._here(name, known) or self._there(name, known)
         self._names[digest] = name
         return digest
+
+    def _parsed(self, name: str) -> Name | None:
+        return None if DIGEST.match(name) else Name.parse(name, self._hub)
+
+    def _here(self, name: str, known: Name | None) -> str:
+        """The digest of an image on the node: the registry's where it came from one, else its ID; "" = not here."""
+        try:
+            found = self._engine.image(name)
+        except NotThere:
+            return ""
+        digests = [digest.partition("@") for digest in found.get("RepoDigests") or ()]
+        return next((at for repo, _, at in digests if known and repo == known.repository), str(found["Id"]))
+
+    def _there(self, name: str, known: Name | None) -> str:
+        if known is None:
+            raise missing(name, self._engine.tags())
+        found = self._registry.find(known)
+        self._bytes[found.digest] = found.bytes
+        return found.digest
 
     def has(self, digest: str) -> bool:
         """See `Images.has`."""
@@ -67,7 +101,7 @@ class DockerImages:
         if name is not None and _hosted(name):
             return True
         try:
-            self._engine.image(self._reference(digest))
+            self._engine.image(self.reference(digest))
         except NotThere:
             return False
         return True
@@ -76,19 +110,23 @@ class DockerImages:
         """See `Images.pull`."""
         if self.has(digest):
             return
-        if digest not in self._names:
+        known = self._parsed(self._names.get(digest, ""))
+        if known is None:
             raise Refused(f"no image {digest[:19]} is known here: resolve its name first")
-        self._registry.pull(self._engine, self._reference(digest))
+        room(self._engine, self._bytes.get(digest, 0) * UNPACKED, known.repository)
+        away = f"{known.host}/{known.path}" if known.host != HUB else known.repository
+        self._engine.pull(away, digest, self._check)
 
-    def _reference(self, digest: str) -> str:
+    def reference(self, digest: str) -> str:
         """What the daemon calls it: an ID is its own name, a digest of a registry needs its repository."""
-        name = self._names.get(digest)
-        if name is None:
+        known = self._parsed(self._names.get(digest, digest))
+        if known is None:
             return digest
         try:
             self._engine.image(digest)
         except NotThere:
-            return f"{repository(name)}@{digest}"
+            away = f"{known.host}/{known.path}" if known.host != HUB else known.repository
+            return f"{away}@{known.digest or digest}"
         return digest
 
     def place(self, environment: str) -> Placed:
@@ -96,7 +134,7 @@ class DockerImages:
         hosted = _hosted(environment)
         if environment.startswith("/") and not hosted:
             raise Infrastructure(f"the environment {environment} is not installed on this node")
-        name = self._base if hosted or not environment else self._reference(environment)
+        name = self._base if hosted or not environment else self.reference(environment)
         try:
             found = self._engine.image(name)
         except NotThere:
@@ -107,7 +145,7 @@ class DockerImages:
             return Placed(str(found["Id"]), env, path)
         shown = dict.fromkeys(
             mount
-            for folder in (environment, *pythons(Path(environment)), *self._also)
+            for folder in (environment, *interpreters(Path(environment)), *self._also)
             for mount in self._allowed.show(folder)
         )
         return Placed(str(found["Id"]), env, f"{environment}/bin:{path}", environment, tuple(shown))
@@ -117,22 +155,30 @@ def _hosted(name: str) -> bool:
     return name.startswith("/") and Path(name, "bin").is_dir()
 
 
-def _checked(name: str) -> str:
-    """An image's name as the daemon takes it. Raises `Refused` for what can't be one."""
-    if not name or not all(c.isascii() and (c.isalnum() or c in "._-/:@") for c in name) or ".." in name:
-        raise Refused("no name")
-    return name
+def _beside(folder: str) -> list[str]:
+    """Environments that lie beside where one was looked for."""
+    try:
+        return sorted(str(other) for other in Path(folder).parent.iterdir() if (other / "bin").is_dir())
+    except OSError:
+        return []
 
 
-def repository(name: str) -> str:
-    """The name without its tag or digest."""
-    name = name.partition("@")[0]
-    head, colon, tag = name.rpartition(":")
-    return head if colon and "/" not in tag else name
+def room(engine: DockerEngine, needed: int, what: str) -> None:
+    """Raises `DiskFull` naming the size when the daemon's disk has less than `needed` bytes and a reserve (S22)."""
+    folder = engine.root()
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return  # unknown is not full: the daemon will say
+    if needed + RESERVE_BYTES > free:
+        size = (needed + RESERVE_BYTES) / 2**30
+        raise DiskFull(f"{what} needs about {size:.1f} GiB in {folder}, {free / 2**30:.1f} GiB are free")
 
 
-def pythons(folder: Path) -> list[str]:
-    """The installation behind a virtual environment's interpreter, link by link; empty where it has none or its own."""
+def interpreters(folder: Path) -> list[str]:
+    """What an environment's Python needs besides the environment itself, link by link: whole installations elsewhere,
+    of the system's own only the program and its library (its C libraries are the image's).
+    """
     found: dict[str, None] = {}
     step = folder / "bin" / "python"
     for _ in range(8):
@@ -140,6 +186,9 @@ def pythons(folder: Path) -> list[str]:
             break
         step = Path(os.path.normpath(step.parent / os.readlink(step)))  # noqa: PTH115
         home = step.parent.parent
-        if home != folder and str(home) not in {"/", "/usr"}:
+        if home == Path("/usr"):
+            real = Path(os.path.realpath(step))
+            found |= dict.fromkeys(map(str, (step, real, Path("/usr/lib") / real.name)))
+        elif home != folder:
             found[str(home)] = None
-    return list(found)
+    return [path for path in found if Path(path).exists()]

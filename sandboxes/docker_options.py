@@ -128,7 +128,15 @@ class Allowed:
             raise Refused(f"{path} is neither a file nor a folder")
         if ":" in path or ":" in str(real):
             raise Refused(f"{path}: a path with a colon can't be shown in a container")
-        return tuple(Mount(each) for each in dict.fromkeys((os.path.normpath(path), str(real))))
+        return tuple(Mount(each) for each in dict.fromkeys((os.path.normpath(path), str(real), *self._targets(real))))
+
+    def _targets(self, folder: Path) -> list[str]:
+        """Where the links of a folder lead, as far as that is allowed: a hub's snapshot is links to files beside it."""
+        if not folder.is_dir():
+            return []
+        links = [Path(os.path.realpath(entry)) for entry in os.scandir(folder) if entry.is_symlink()]
+        places = dict.fromkeys(target.parent for target in links if not target.is_relative_to(folder))
+        return [str(place) for place in places if any(place.is_relative_to(os.path.realpath(r)) for r in self.roots)]
 
 
 def _named(roots: Iterable[Path]) -> str:

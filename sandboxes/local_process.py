@@ -200,3 +200,13 @@ class LocalProcess:
             return files.read(self.folder / "warden.err", 1 << 16).decode(errors="replace").strip().rpartition("\n")[2]
         except (OSError, Refused):
             return ""
+
+
+def whole(process: LocalProcess) -> bytes:
+    """All that was kept of a process' output."""
+    parts: list[bytes] = []
+    size = 0
+    while data := process.output(size, 1 << 22):
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)

@@ -1,0 +1,140 @@
+"""Targets of kind `docker`: the node, its images and what this machine lacks for them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from day0.agent.nodes import LocalPool, NodePool
+from day0.agent.overhead import Meter, metered
+from day0.agent.parts import Environments
+from day0.agent.settings import Settings
+from day0.runs.errors import Infrastructure, Refused, UserError
+from day0.runs.workload import Target
+from day0.sandboxes.base import Node
+from day0.sandboxes.spec import CancelToken
+
+if TYPE_CHECKING:
+    from day0.sandboxes.docker import DockerNode
+    from day0.sandboxes.docker_engine import DockerEngine
+    from day0.sandboxes.docker_options import Accelerators
+
+
+def lacking(target: Target, settings: Settings) -> list[str]:
+    """What a run on this target misses on this machine, one clause each; looks at all of it."""
+    from day0.agent import compose
+
+    found: list[str] = []
+    try:
+        _daemon().close()
+    except Infrastructure as error:
+        found.append(str(error))
+    try:
+        _accelerators(target)
+    except Infrastructure as error:
+        found.append(str(error))
+    try:
+        if target.engine_on == "host":
+            compose.installed(settings, target.environment)
+        else:
+            _harness(settings)
+    except UserError as error:
+        found.append(str(error))
+    return found
+
+
+def ready(target: Target, settings: Settings) -> None:
+    """Raises `Infrastructure` with all that is missing, `UserError` for a target without an image."""
+    if not target.image:
+        raise UserError(f"target `{target.name}` is of kind `docker` and names no `image`")
+    if missing := lacking(target, settings):
+        raise Infrastructure(f"target `{target.name}` can't run on this machine: {'; '.join(missing)}")
+
+
+def environments(target: Target, settings: Settings) -> Environments:
+    """Engine and load generator of a target, its image resolved to a digest. Raises `Infrastructure`, `UserError`."""
+    from day0.agent import compose
+    from day0.tools.environments import environment_digest
+
+    ready(target, settings)
+    if target.engine_on == "host":
+        return compose.installed(settings, target.environment)
+    node = make(settings, target, lambda: False)
+    try:
+        digest = node.images.resolve(target.image)
+        name = node.reference(digest)
+    except Refused as refused:
+        raise UserError(f"target `{target.name}`: {refused}") from None
+    finally:
+        node.close()
+    harness, build = _harness(settings)
+
+    def digest_of(folder: str) -> str:
+        return digest if folder == name else environment_digest(folder)
+
+    return Environments(engine=name, engine_build=digest, harness=harness, harness_build=build, digest=digest_of)
+
+
+def pool(settings: Settings, meter: Meter, target: Target) -> NodePool:
+    """This machine's daemon as the one node, under the lock of this machine: its cores are the same ones."""
+    return LocalPool({"docker": partial(_metered, settings, meter, target)}, machine="local")
+
+
+def _metered(settings: Settings, meter: Meter, target: Target, cancel: CancelToken) -> Node:
+    return metered(make(settings, target, cancel), meter)
+
+
+def make(settings: Settings, target: Target, cancel: CancelToken) -> DockerNode:
+    """The node of a target. Sandboxes may be shown engines, models and the folders that the settings allow."""
+    from day0.sandboxes.docker import DockerNode
+    from day0.sandboxes.docker_images import interpreters
+    from day0.tools.environments import engines_folder
+
+    engines = engines_folder(settings.home)
+    pythons = {place for folder in engines.glob("*/bin") for place in interpreters(folder.parent)}
+    return DockerNode(
+        "docker",
+        settings.home / "nodes",
+        engine=_daemon(),
+        base=target.harness_image or target.image,
+        allowed=(engines, settings.home / "models", *settings.model_folders, *map(Path, sorted(pythons))),
+        cancel=cancel,
+        accelerators=_accelerators(target),
+    )
+
+
+def sweep(settings: Settings) -> int:
+    """Removes containers that dead runs of this home left, where it ever had any; how many."""
+    from day0.sandboxes.docker_janitor import sweep as remove
+
+    folder = settings.home / "nodes" / "docker"
+    if not folder.is_dir():
+        return 0
+    engine = _daemon()
+    try:
+        return len(remove(engine, str(folder.absolute())).stopped)
+    finally:
+        engine.close()
+
+
+def _daemon() -> DockerEngine:
+    from day0.sandboxes.docker_engine import DockerEngine
+
+    return DockerEngine()
+
+
+def _accelerators(target: Target) -> Accelerators | None:
+    from day0.sandboxes.docker_options import of_this_node
+
+    return of_this_node() if target.gpus else None
+
+
+def _harness(settings: Settings) -> tuple[str, str]:
+    """The load generator's folder and digest. Raises `UserError`."""
+    from day0.tools.environments import HARNESS, MARKER, engines_folder, environment_digest
+
+    folder = engines_folder(settings.home) / HARNESS
+    if not (folder / MARKER).is_file():
+        raise UserError("the load generator is not installed: run `day0 engine install harness` first")
+    return str(folder), environment_digest(folder)
