@@ -84,7 +84,10 @@ def full(
     needed: int = FULL_BYTES,
     network: Literal["none", "default", "host"] = "default",
 ) -> str:
-    """An image of SGLang's own Dockerfile. Takes hours and fetches sources from `network`. Raises as `build`; `Refused` where the checkout has none."""
+    """An image of SGLang's own Dockerfile. Takes hours and fetches its sources.
+
+    Raises as `build`; `Refused` where the checkout has no such file.
+    """
     if not (Path(wanted.checkout) / ROCM_DOCKERFILE).is_file():
         raise Refused(f"{wanted.checkout} holds no {ROCM_DOCKERFILE}: name a checkout of SGLang")
     order = Build(Path(wanted.checkout), ROCM_DOCKERFILE, wanted.args(), network=network)
