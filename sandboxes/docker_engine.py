@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,8 +37,10 @@ class DockerEngine:
         if not self.url.startswith("unix://"):
             raise Infrastructure(f"DOCKER_HOST is {self.url}: only a daemon on this node, by a unix:// socket, is used")
         try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:  # the library leaves its own one open
+                asked.connect(self.url.removeprefix("unix://"))
             self.api = docker.APIClient(base_url=self.url, timeout=TIMEOUT_S, version="auto")
-        except docker.errors.DockerException as error:
+        except (docker.errors.DockerException, OSError) as error:
             raise NodeLost(
                 f"no Docker daemon answers at {self.url}: install docker.io, start it, and let this user use it (group "
                 "`docker`); DOCKER_HOST names another socket"

@@ -89,8 +89,19 @@ def test_an_unknown_target_names_those_there_are(day0: Day0, model: Path) -> Non
     assert "cpu-quick" in sentence(wrong(day0, "run", str(model), "--target", "mi999"))
 
 
-def test_a_target_that_cannot_be_reached(day0: Day0, model: Path) -> None:
-    assert "mi355x" in sentence(wrong(day0, "run", str(model), "--target", "mi355x"))
+def test_a_target_that_cannot_be_reached_says_all_that_is_missing(day0: Day0, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    code, out, err = day0("run", "zai-org/GLM-5.2", "--target", "mi355x")
+    assert (code, out) == (3, "")
+    said = sentence(err.strip())
+    assert "no Docker daemon answers at unix:///nowhere/docker.sock" in said
+    assert "day0 engine install harness" in said, "not the first that is missing alone"
+
+
+def test_a_target_of_containers_names_its_image(day0: Day0, model: Path, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "runs/library/target/cpu-docker.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text("".join(ln for ln in text.splitlines(True) if not ln.startswith("image:")))
+    assert "image" in sentence(wrong(day0, "run", str(model), "--target", "mine.yaml"))
 
 
 @pytest.mark.parametrize(
