@@ -71,7 +71,7 @@ def evaluate(plan: Plan, *, as_json: bool) -> None:
     settings, begun = load(), time.monotonic()
     chosen, worlds = policies(plan, settings), names(plan)
     for name in worlds:
-        world_of(Job(world=name, policy="default"))  # a malformed one is named before anything is played
+        world_of(Job(world=name, policy="default"), settings.home)  # a malformed one is named before anything is played
     for policy in chosen:
         policy_of(Job(world=worlds[0], policy=policy), settings)
     solvable: dict[str, bool] = {}

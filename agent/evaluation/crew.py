@@ -50,7 +50,7 @@ def _play(job: Job, home: Path) -> str:
 
 def _rate(name: str, home: Path) -> bool:
     job = Job(world=name, policy="default")
-    found = world_of(job)
+    found = world_of(job, home)
     return Judge(found, request_of(job, found).workloads[0], home / "oracles").flags_solve()
 
 

@@ -19,7 +19,7 @@ DECIDES = (
     ("day0.agent", "prompts"),
     ("day0.agent", "ceiling.py climb.py confirm.py crafting.py inputs.py lease.py preparing.py seeing.py"),
     ("day0.agent", "stability.py surveying.py twin.py"),
-    ("day0.agent.evaluation", "arena.py book.py confirming.py playing.py scoring.py"),
+    ("day0.agent.evaluation", "arena.py book.py confirming.py drawn.py playing.py scoring.py"),
 )
 """(package, names in it; none: all of it). Tables and command lines change no result."""
 SUFFIXES = (".py", ".yaml", ".txt", ".md", ".json", ".csv")
@@ -47,7 +47,7 @@ def _read(place: Traversable, name: str, parts: list[str]) -> None:
 
 def place(job: Job, home: Path) -> Path:
     """Where the score of a job lies. Raises `UserError` for a world that is none."""
-    found = world_of(job)
+    found = world_of(job, home)
     key = sha256(canonical_json([found.digest(), job.model_dump(mode="json", exclude={"world"}), code()]))
     return home / "eval" / f"{found.name}-{job.policy}-{job.seed}-{key[7:23]}.json"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from day0.agent.evaluation.arena import Arena
 from day0.agent.evaluation.confirming import Winner, winner
+from day0.agent.evaluation.drawn import drawn
 from day0.agent.evaluation.scoring import SOLVED, Judge, Score
 from day0.agent.policy import decide
 from day0.agent.policy.base import Policy
@@ -20,7 +21,6 @@ from day0.runs.patches import Patch, Table
 from day0.runs.schema import AttemptStatus, RunRequest
 from day0.runs.values import Frozen
 from day0.runs.workload import MeasureRules, Workload
-from day0.sandboxes.twin import sample
 from day0.sandboxes.twin.oracle import Rating
 from day0.sandboxes.twin.world import World, world
 from day0.tools.engines.sglang import Sglang
@@ -50,16 +50,11 @@ class Job(Frozen):
         return self.policy in {"tpe", "random"}
 
 
-def world_of(job: Job) -> World:
-    """The world that a job names. Raises `UserError`."""
+def world_of(job: Job, home: Path | None = None) -> World:
+    """The world that a job names; drawn ones are kept under `home`. Raises `UserError`."""
     if job.world.startswith(SAMPLED):
-        return _sampled(int(job.world.removeprefix(SAMPLED)))
+        return drawn(int(job.world.removeprefix(SAMPLED)), home)
     return world(job.world)
-
-
-@cache
-def _sampled(number: int) -> World:
-    return sample.sample(number)
 
 
 def workload_of(found: World) -> Workload:
@@ -125,7 +120,7 @@ def _llm(settings: Settings) -> Policy:
 
 def play(job: Job, settings: Settings) -> Score:
     """Plays a job. Raises `UserError`; what happens inside the world ends in the score."""
-    found = world_of(job)
+    found = world_of(job, settings.home)
     request = request_of(job, found)
     judge = Judge(found, request.workloads[0], settings.home / "oracles")
     policy = policy_of(job, settings)
