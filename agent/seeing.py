@@ -20,6 +20,9 @@ CLOSING_POINTS = 3.0
 CONFIDENT = 1.645
 """one-sided 95 % of a normal distribution"""
 LEAST_PAIRS = 2
+CLOSING_SHARE = 0.4
+"""of the budget that closing may keep from the search for more than the fewest pairs: where a boot with its points
+takes hours, pairs to spare would leave a search of two or three experiments"""
 
 
 def tried(attempts: tuple[Attempt, ...]) -> int:
@@ -101,11 +104,17 @@ def pairs_allowed(
 def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) -> float:
     """Node seconds reserved for confirm, stability and replay: search never spends them (S53).
 
-    Around a known knee a boot takes two points, a warm-up and, for one in two, a third point.
+    Around a known knee a boot takes two points, a warm-up and, for one in two, a third point. Beyond the fewest pairs
+    no more than `CLOSING_SHARE` of the budget is reserved.
     """
     one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
-    boots = sum(2 * pairs_likely(request, attempts, w, noise) + 2 for w in request.workloads)  # stability, replay
-    return boots * one + len(request.workloads) * request.target.measure.stability_s
+    likely = [pairs_likely(request, attempts, w, noise) for w in request.workloads]
+    fewest = [min(pairs, LEAST_PAIRS) for pairs in likely]
+    stable = len(request.workloads) * request.target.measure.stability_s
+    wanted, least = (
+        sum(2 * pairs + 2 for pairs in some) * one + stable for some in (likely, fewest)
+    )  # stability, replay
+    return max(least, min(wanted, CLOSING_SHARE * request.budget_hours * 3600))
 
 
 def search_left_s(

@@ -38,6 +38,7 @@ MEMORY = "mem-fraction-static"
 COPIES = "several copies"
 """more than one replica: whatever breaks on every split that does not fill the node"""
 NUMBERS = re.compile(r"\d+|\[[^\]]*\]")
+IMAGE = "build="
 LOSSY = 0.08
 AGAIN = 0.1
 """of the chance that is left to a candidate that has everything that a failed one had"""
@@ -85,18 +86,23 @@ class Risk:
         patches = settings.patches
         if patches not in self._tables:
             self._tables[patches] = self._blamed(patches)
-        table, chance, names = self._tables[patches], 1.0, suspects(settings, tuned)
+        table, chance, names = self._tables[patches], 1.0, self.suspects(settings, tuned)
         for name in names:
             chance *= 1.0 - self._of(name, table)
         holds_a_failure = any(failed.issubset(names) for failed in self._failures(patches))
         return chance * (AGAIN if holds_a_failure else 1.0)
+
+    def suspects(self, settings: Settings, tuned: bool) -> tuple[str, ...]:
+        """What could be at fault. An image is no suspect where there is no other: everything has it."""
+        names = suspects(settings, tuned)
+        return names if self.belief.site.images else tuple(n for n in names if not n.startswith(IMAGE))
 
     def _failures(self, patches: frozenset[str]) -> tuple[frozenset[str], ...]:
         """Whole failed sets of settings: one of each is broken, whichever it is."""
         if patches not in self._sets:
             kept = [(self.belief.settings(s.plan), s) for s in self.seen if s.failed is not None]
             self._sets[patches] = tuple(
-                frozenset(suspects(settings, s.tuned)) for settings, s in kept if not patches - settings.patches
+                frozenset(self.suspects(settings, s.tuned)) for settings, s in kept if not patches - settings.patches
             )
         return self._sets[patches]
 
@@ -125,7 +131,7 @@ class Risk:
         table: dict[str, float] = {}
         for one in self.seen:
             if one.works:
-                for name in suspects(self.belief.settings(one.plan), one.tuned):
+                for name in self.suspects(self.belief.settings(one.plan), one.tuned):
                     left = table.get(name, self._prior(name))
                     table[name] = min(left, CLEARED) if one.measured else left * ANSWERED
         for names, failure in self._alike(patches):
@@ -142,12 +148,11 @@ class Risk:
             if one.failed is not None and not patches - settings.patches:
                 failure = one.failed.failure or FailureClass.UNKNOWN
                 sign = failure.value, one.failed.issue or NUMBERS.sub("", one.failed.evidence)
-                groups.setdefault(sign, []).append(frozenset(suspects(settings, one.tuned)))
+                groups.setdefault(sign, []).append(frozenset(self.suspects(settings, one.tuned)))
                 classes[sign] = failure
         out = []
         for sign, found in groups.items():
-            common = frozenset.intersection(*found)
-            out += [(tuple(sorted(names)), classes[sign]) for names in ([common] * len(found) if common else found)]
+            out += [(tuple(sorted(names)), classes[sign]) for names in _common(found)]
         return out
 
     def _share(self, table: dict[str, float], names: Iterable[str], failure: FailureClass) -> None:
@@ -165,6 +170,17 @@ class Risk:
             return 1.0 if name in self.lossy else UNFIT
         fitting = FITS.get(failure)
         return 1.0 if fitting is None or name.startswith(fitting) else UNFIT
+
+
+def _common(found: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """Of each failure what all of them have: the same setting, or a value of the same number that may be too large.
+
+    As they are where that is nothing but the image: everything that was tried on it has that.
+    """
+    same = frozenset.intersection(*found)
+    numbers = frozenset(RISING).intersection(*({n.partition("=")[0] for n in names} for names in found))
+    out = [frozenset(n for n in names if n in same or n.partition("=")[0] in numbers) for names in found]
+    return out if all(any(not n.startswith(IMAGE) for n in names) for names in out) else list(found)
 
 
 def suspects(settings: Settings, tuned: bool) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from day0.agent.policy.settings import Plan
 from day0.runs.candidate import Candidate
 from day0.runs.facts import FailureClass, LoadPoint, Rung, Verdict
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus
-from day0.runs.workload import Workload
+from day0.runs.workload import MeasureRules, Workload
+from day0.tools.loadplan import open_loop
 
 if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
@@ -65,7 +66,7 @@ def _seen(attempt: Attempt, view: RunView, gpus: int, before: Sequence[Attempt],
         log_worth = math.log(amount)
     elif broken is not None and failed is None:
         best = worth(leader_of(before, view.request, gpus), view.request, gpus)
-        log_worth, sd = _censored(attempt, broken, best, view.request.workloads[0])
+        log_worth, sd = _censored(attempt, broken, best, view)
     works = False if failed is not None else True if answered or amount is not None else None
     return Seen(
         attempt=attempt,
@@ -79,20 +80,39 @@ def _seen(attempt: Attempt, view: RunView, gpus: int, before: Sequence[Attempt],
     )
 
 
-def _censored(attempt: Attempt, broken: Verdict, best: float | None, workload: Workload) -> tuple[float | None, float]:
+def _censored(attempt: Attempt, broken: Verdict, best: float | None, view: RunView) -> tuple[float | None, float]:
     """What a candidate that was not worth measuring is worth about: told from how far its screening point missed."""
     if best is None:
         return None, SCREENED_SD
     if broken.failure == FailureClass.BELOW_SLO:
         return math.log(best * BELOW), 0.5
+    workload, rules = view.request.workloads[0], view.request.target.measure
     screens = [p for _, rung, p in attempt.points if rung == Rung.SCREEN and p.workload == workload.name and not p.void]
-    over = max((overshoot(p, workload) for p in screens[-1:]), default=1.0)
-    share = min(1.0, SCREEN * max(over, 1.0) ** (-1 / STEEP))
-    return math.log(best * max(0.3, share)), SCREENED_SD
+    share = 1.0
+    for point in screens[-1:]:
+        over = max(1.0, overshoot(point, workload))
+        share = min(1.0, SCREEN * min(over ** (-1 / STEEP), kept_up(point, workload, rules)))
+    return math.log(best * max(BELOW, share)), SCREENED_SD
+
+
+def kept_up(point: LoadPoint, workload: Workload, rules: MeasureRules) -> float:
+    """The share of an offered rate that a server kept up with; 1 where its queue did not grow.
+
+    Who came after t seconds of load and waited w found a server that had served the arrivals of t - w: the share is
+    1 - w / t (first come, first served). What is waited within the limit counts as no queue.
+    """
+    slo = workload.slo
+    if slo.ttft_ms is None or point.rate_rps is None:
+        return 1.0
+    if point.ttft_ms is None:
+        return BELOW  # nobody got a first token
+    shown = {50: point.ttft_ms.p50, 95: point.ttft_ms.p95, 99: point.ttft_ms.p99}[slo.ttft_percentile]
+    lead_s = open_loop(workload, rules, rate_rps=point.rate_rps, seed=0, content_seed=0).lead_s
+    return max(BELOW, 1.0 - max(0.0, shown - slo.ttft_ms) / 1e3 / (lead_s + point.window_s))
 
 
 def overshoot(point: LoadPoint, workload: Workload) -> float:
-    """Time per output token over its limit; 1 where nothing says so. TTFT explodes beyond the knee and tells less."""
+    """Time per output token over its limit; 1 where nothing says so."""
     slo = workload.slo
     if slo.tpot_ms is None or point.tpot_ms is None:
         return 1.0
