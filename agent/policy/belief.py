@@ -36,6 +36,13 @@ width, since experts are a different share of a step on each), a pair of width a
 configuration differs by 16 % in the median between software stacks)"""
 VAGUE, LEAST = 0.6, 0.03
 """s.d. of another setting's effect: this share of its prior, and at least that much"""
+WHOLE_EXPERTS = 0.15
+"""s.d. of ln of what expert parallelism brings: full tiles of whole experts against a wider exchange, by model"""
+OWN = 0.02
+"""s.d. of what one value of a key brings beside another: most of an effect is the key's, whichever value it has, so
+that a bundle which brought little does not make other values of its keys look better"""
+APART = frozenset({"tp", "build", "ep", "attention-dp", DEPTH})
+"""keys whose values have little in common"""
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ class Belief:
             "level": Prior(0.0, LEVEL),
             SPECULATION: Prior(0.0, SPEC),
             TUNED: Prior(TUNING, TABLE),
-        }.get(name, Prior(0.0, LEAST))
+        }.get(name, Prior(0.0, OWN if _shared(name) else LEAST))
 
 
 def effects(settings: Settings, tuned: bool) -> dict[str, float]:
@@ -129,10 +136,18 @@ def effects(settings: Settings, tuned: bool) -> dict[str, float]:
         out[name] = 1.0
         if name != width:
             out[f"pair {width} {name}"] = 1.0
+        if shared := _shared(name):
+            out[shared] = 1.0
     if tuned:
         out[TUNED] = 1.0
         out[f"tuned {width}"] = 1.0
     return out
+
+
+def _shared(name: str) -> str:
+    """The effect that all values of a setting's key share; empty where they have none in common."""
+    key, found, _ = name.partition("=")
+    return f"any {key}" if found and key not in APART else ""
 
 
 def difference(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
@@ -187,7 +202,7 @@ def _add(out: dict[str, Prior], axis: Axis, option: Option, rank: int, share: fl
     elif axis.name == "attention-dp":
         out.setdefault(f"attention-dp={option.flags.get('attn-dp-size')}", Prior((1 - FORECAST) * mean, LEAST))
     elif axis.name == "expert-parallel":
-        out.setdefault(f"ep={option.flags.get('ep-size')}", Prior((1 - FORECAST) * mean, DEPTHS))
+        out.setdefault(f"ep={option.flags.get('ep-size')}", Prior((1 - FORECAST) * mean, WHOLE_EXPERTS))
     elif key == DEPTH:
         first = out.setdefault(SPECULATION, Prior((1 - FORECAST) * mean, SPEC))
         steps = mean - first.mean / (1 - FORECAST)
@@ -196,7 +211,9 @@ def _add(out: dict[str, Prior], axis: Axis, option: Option, rank: int, share: fl
         out.setdefault(f"build={option.image}", Prior(mean, IMAGE))
     elif key:
         value = option.flags[key] if key in option.flags else option.env[key]
-        out.setdefault(name_of(key, value), Prior(mean, max(LEAST, VAGUE * abs(mean))))
+        name = name_of(key, value)
+        common = out.setdefault(_shared(name), Prior(mean, max(LEAST, VAGUE * abs(mean))))
+        out.setdefault(name, Prior(mean - common.mean, OWN))
 
 
 def own_key(option: Option) -> str:

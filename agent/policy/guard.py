@@ -65,8 +65,10 @@ def admit(action: TryCandidate, view: RunView, *, check: Check = check_flags) ->
     base_env = view.request.target.base_env
     own = FrozenMap((k, v) for k, v in candidate.env.items() if base_env.get(k) != v)
     try:
-        # what the target itself sets is not the candidate's doing
-        check(candidate.model_copy(update={"env": own}), view.engine, model=view.model)
+        # what the target itself sets is not the candidate's doing; what another image offers is known once it boots
+        other = candidate.build in view.images
+        facts = view.engine.model_copy(update={"build": candidate.build}) if other else view.engine
+        check(candidate.model_copy(update={"env": own}), facts, model=view.model)
     except Refused as refused:
         return refused
     if reason := fit.misfit(candidate, view) or _affordable(view):

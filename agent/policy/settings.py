@@ -14,7 +14,14 @@ from day0.runs.candidate import Candidate
 from day0.runs.workload import FlagValue
 
 TIED = frozenset(
-    {"speculative-algorithm", "speculative-eagle-topk", "speculative-num-draft-tokens", "dsa-decode-backend"}
+    {
+        "speculative-algorithm",
+        "speculative-eagle-topk",
+        "speculative-num-draft-tokens",
+        "dsa-decode-backend",
+        "hicache-ratio",
+        "hicache-write-policy",
+    }
 )
 LAYOUT = frozenset({"tp-size", "dp-size", "pp-size", "ep-size", "attn-dp-size", "enable-dp-attention"})
 DEPTH = "speculative-num-steps"
