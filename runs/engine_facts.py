@@ -108,6 +108,7 @@ class BootFacts(Frozen):
     resolved: Map[FlagValue | None] = Field(default_factory=dict)
     max_running_requests: int | None = Field(default=None, description="sum over replicas of the effective cap")
     replicas: int = Field(default=1, description="data-parallel ranks, each with a cache of its own")
+    workers: tuple[str, ...] = Field(default=(), description="addresses of separate servers behind a router")
     kv_tokens: int | None = None
     differs: Map[str] = Field(default_factory=dict, description="asked flag -> what the engine resolved it to")
     fallback_lines: int = Field(default=0, description="kernel fallback or untuned-shape lines since launch")

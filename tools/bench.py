@@ -25,7 +25,7 @@ from day0.tools.hopeless import Hopeless
 from day0.tools.loadplan import PointPlan, document, setup_s
 from day0.tools.rawpoint import Prime, RawPoint
 from day0.tools.sampler import Sampler
-from day0.tools.served import Answer, Question, Served
+from day0.tools.served import Answer, Question, Served, addressed
 from day0.tools.summary import summarise
 from day0.tools.text import corpus
 from pydantic_core import from_json, to_json
@@ -128,7 +128,8 @@ class Harness:
                 tokenizer=server.facts.model_path,
                 corpus=corpus_file,
                 corpus_chars=chars,
-            ),
+            )
+            | addressed(server.facts),
         )
         whole_s = setup_s(plan) + plan.lead_s + plan.window_s + plan.drain_s
         result, cut, stopped = self._watched(number, plan, server, sampler, deadline_s or whole_s)

@@ -54,3 +54,8 @@ class Answer(Frozen):
     tokens: int | None = None
     error: str = ""
     value: Map[Any] = Field(default_factory=dict, description="the whole answer of a question with a body")
+
+
+def addressed(facts: BootFacts) -> dict[str, object]:
+    """What a load generator's plan says of separate servers behind a router: priming goes to each by its address."""
+    return {"workers": list(facts.workers)} if facts.workers else {}

@@ -63,10 +63,11 @@ GPU_SERVING_AXES: tuple[Axis, ...] = (
         fixed(
             Option("fewest requests first", {"load-balance-method": "total_requests"}, gain=0.02),
             Option("fewest tokens first", {"load-balance-method": "total_tokens"}, gain=0.02),
+            Option("separate servers behind a cache-aware router", {"router-policy": "cache_aware"}, gain=0.02),
         ),
         0.02,
-        "a request goes to the replica with the least work instead of the next in turn",
-        "sglang server arguments",
+        "a request goes to the replica with the least work, or to the one that has its prefix, not to the next in turn",
+        "sglang server arguments; sglang-router 0.3.2",
         why_not=_routed,
         helps=TTFT,
         family="routing",

@@ -163,5 +163,13 @@ def server(p: Physics, args: Mapping[str, Any], scene: Scene) -> ServerSpec:
         costs=costs(p, at, scene),
         accept=p.truth.speculation.accepted(at.drafts) if at.drafts else 1.0,
         reuse=not args.get("disable_radix_cache"),
-        routing="round_robin" if args.get("load_balance_method") in (None, "auto", "round_robin") else "least_loaded",
+        routing=_routing(args),
     )
+
+
+def _routing(args: Mapping[str, Any]) -> str:
+    """A router's policy, which has its replicas as separate servers; else the server's own balancing."""
+    policy, own = args.get("router_policy"), args.get("load_balance_method")
+    if policy is not None:
+        return str(policy) if policy in ("round_robin", "cache_aware") else "least_loaded"
+    return "round_robin" if own in (None, "auto", "round_robin") else "least_loaded"

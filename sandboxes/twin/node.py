@@ -35,6 +35,7 @@ def programs(site: Site) -> dict[str, Program]:
     """Everything that can be started on the node."""
     made = {
         "python -m sglang.launch_server": launch.server,
+        "python -m sglang_router.launch_server": launch.server,
         "python sglang_facts.py": host.facts,
         "python -u loadgen.py": load.load_generator,
         "python -u ask.py": load.questions,

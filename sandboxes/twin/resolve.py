@@ -50,9 +50,13 @@ def rows(catalogue: str) -> list[list[str]]:
     return [line.split("\t") for line in text.splitlines() if not line.startswith(NOT_A_FLAG)]
 
 
+ROUTER = ("random", "round_robin", "cache_aware", "power_of_two", "manual")
+ROUTED = "sglang_router.launch_server"
+
+
 @cache
-def parser(catalogue: str) -> argparse.ArgumentParser:
-    """SGLang's parser by its shipped catalogue; `--help` and messages are argparse's own."""
+def parser(catalogue: str, *, routed: bool = False) -> argparse.ArgumentParser:
+    """SGLang's parser by its shipped catalogue; `--help` and messages are argparse's own. `routed`: the router's."""
     made = _Parser(
         prog=PROG, formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=40, width=200)
     )
@@ -75,6 +79,9 @@ def parser(catalogue: str) -> argparse.ArgumentParser:
                 required=name == "model-path",
                 help=text,
             )
+    if routed:
+        made.add_argument("--router-policy", choices=ROUTER, default="cache_aware", help="of the simulated router")
+        made.add_argument("--router-dp-worker-base-port", type=int, default=31000, help="of its servers")
     return made
 
 
@@ -87,9 +94,9 @@ def types(catalogue: str) -> dict[str, dict[str, str | None]]:
     }
 
 
-def parse(catalogue: str, words: Sequence[str]) -> dict[str, Any]:
+def parse(catalogue: str, words: Sequence[str], *, routed: bool = False) -> dict[str, Any]:
     """The arguments by dest. Raises `Usage`."""
-    return vars(parser(catalogue).parse_args(list(words)))
+    return vars(parser(catalogue, routed=routed).parse_args(list(words)))
 
 
 def resolve(world: World, asked: Mapping[str, Any]) -> dict[str, Any]:

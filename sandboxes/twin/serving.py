@@ -18,7 +18,7 @@ from day0.sandboxes.twin.replica import ServerSpec
 from day0.sandboxes.twin.simulate import Load, Noise, Point, simulate
 from day0.sandboxes.twin.world import Build, Fault, World
 
-_OWN = ("--host", "--port", "--model-path")
+_OWN = ("--host", "--port", "--model-path", "--router-dp-worker-base-port")
 _ENV = re.compile(
     r"(SGLANG|AITER|ROCM|NCCL|RCCL|HIP|HSA|GPU|FLYDSL|TRITON|TORCH|USE_ROCM|SAFETENSORS|AMD|PYTORCH)[A-Z0-9_]*\Z"
 )
@@ -147,6 +147,12 @@ class LiveServer:
         """Counts a single request of one data-parallel rank."""
         self.totals.add(Totals(float(output), float(prompt), float(cached), 1.0, seconds, 1.0))
         self._found[rank] = self._found.get(rank, 0.0) + cached
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Addresses of the separate servers behind a router; none where one server has all replicas."""
+        base = self.args.get("router_dp_worker_base_port")
+        return () if base is None else tuple(f"http://127.0.0.1:{base + 100 * n}" for n in range(self.spec.replicas))
 
     @property
     def ranks(self) -> int:

@@ -16,6 +16,7 @@ from math import ceil, exp, inf
 from day0.sandboxes.twin.prefixcache import Pool
 from day0.sandboxes.twin.promptcache import PromptPool, Prompts
 from day0.sandboxes.twin.replica import Replica, Requests, ServerSpec
+from day0.sandboxes.twin.routing import Router
 
 TURNAROUND_S = 0.001
 """of a client in a closed loop, between an answer and its next question"""
@@ -136,10 +137,11 @@ def play(server: ServerSpec, load: Load, noise: Noise) -> Point:
     for _ in range(server.replicas):
         pool = _pool(server, load, prompts)
         replicas.append(Replica(server, requests, noise.speed, pool, bases))
+    router = Router(server, load, prompts)
     if load.clients:
-        _closed(server, load, noise, requests, replicas)
+        _closed(server, load, noise, requests, replicas, router)
     else:
-        _open(server, load, noise, requests, replicas)
+        _open(server, load, noise, requests, replicas, router)
     return Point(
         requests,
         tuple(r.jumps for r in replicas),
@@ -160,16 +162,9 @@ def _pool(server: ServerSpec, load: Load, prompts: Prompts | None) -> Pool | Pro
     return pool
 
 
-def _pick(server: ServerSpec, replicas: list[Replica], number: int) -> int:
-    """Which replica a request goes to: in turn, or to the one with the fewest requests."""
-    count = len(replicas)
-    if server.routing == "round_robin" or count == 1:
-        return number % count
-    loads = [r.load() for r in replicas]
-    return loads.index(min(loads))
-
-
-def _open(server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica]) -> None:
+def _open(  # noqa: PLR0917
+    server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica], router: Router
+) -> None:
     steps = _steps(load, server, noise, len(load.arrivals))
     for number, now in enumerate(load.arrivals):
         requests.add(now, load.prefixes[number], steps[number], *load.sizes(number))
@@ -189,14 +184,16 @@ def _open(server: ServerSpec, load: Load, noise: Noise, requests: Requests, repl
         for replica in replicas:
             while replica.end < now:
                 replica.run()
-        index = requests.replica[number] = _pick(server, replicas, number)
+        index = requests.replica[number] = router.pick([r.load() for r in replicas], number)
         replicas[index].arrive(number, now)
     for replica in replicas:
         while replica.end < inf:
             replica.run()
 
 
-def _closed(server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica]) -> None:
+def _closed(  # noqa: PLR0917
+    server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica], router: Router
+) -> None:
     """Clients that ask again at once; whatever runs at `until` is played on to its end, but nobody asks any more."""
     steps = _steps(load, server, noise, len(load.prefixes))
     asking = [load.begin] * load.clients
@@ -209,7 +206,7 @@ def _closed(server: ServerSpec, load: Load, noise: Noise, requests: Requests, re
                 continue
             next_ = len(requests.arrive)
             number = requests.add(now, load.prefixes[next_], steps[next_], *load.sizes(next_))
-            index = requests.replica[number] = _pick(server, replicas, number)
+            index = requests.replica[number] = router.pick([r.load() for r in replicas], number)
             replicas[index].arrive(number, now)
         elif replica.end < inf:
             for number in replica.run():

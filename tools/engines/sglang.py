@@ -18,7 +18,7 @@ from day0.runs.errors import CandidateFailed, Infrastructure, Refused
 from day0.runs.facts import FailureClass
 from day0.runs.workload import FlagValue, Target
 from day0.sandboxes.base import Process, Sandbox
-from day0.tools.engines import prometheus, rules, sglang_bans
+from day0.tools.engines import prometheus, router, rules, sglang_bans
 from day0.tools.engines.base import Counters, Launch
 from day0.tools.engines.help import parse_help, with_types
 from day0.tools.programs import source
@@ -79,6 +79,9 @@ class Sglang:
         if facts["problem"]:
             capabilities["types_unknown"] = facts["problem"][:300]
         packages = {str(k): str(v) for k, v in facts["packages"].items()}
+        if router.PACKAGE in packages:
+            text = _finished(sandbox.spawn((*router.MODULE, "--help"), env={"COLUMNS": "200"}), "its router's --help")
+            flags += router.flags(text.decode(errors="replace"))
         return EngineFacts(
             engine=self.name,
             build=build,
@@ -114,7 +117,9 @@ class Sglang:
 
     def launch(self, candidate: Candidate, facts: EngineFacts, *, host: str, port: int) -> Launch:
         """See the port. Adds the counters' endpoint and keeps the engine offline; nothing else is decided here."""
-        argv = [*SERVER, "--model-path", candidate.model, "--host", host, "--port", str(port), "--enable-metrics"]
+        routed = router.routed(candidate.flags)
+        argv = [*(router.MODULE if routed else SERVER), "--model-path", candidate.model]
+        argv += ["--host", host, "--port", str(port), *(router.places(port) if routed else ()), "--enable-metrics"]
         for name in sorted(candidate.flags):
             flag, value = rules.known_flag(name, facts), candidate.flags[name]
             sglang_bans.check_code(flag.name, value)  # whoever set it: nobody consented
@@ -142,10 +147,14 @@ class Sglang:
 
     def boot_facts(self, http: httpx.Client, candidate: Candidate, ready_s: float, fallback_lines: int) -> BootFacts:
         """See the port: `GET /server_info`."""
-        reply = http.get("/server_info", timeout=30.0)
+        routed = router.routed(candidate.flags)
+        reply = http.get("/get_server_info" if routed else "/server_info", timeout=30.0)
         reply.raise_for_status()
         info = reply.json()
         states = [s for s in info.get("internal_states") or [] if isinstance(s, dict)]
+        workers = router.workers(http) if routed else ()
+        if workers:  # one of them answered for all: they were started alike
+            states, info["dp_size"] = states * len(workers), len(workers) * int(info.get("dp_size") or 1)
         caps = [
             s["effective_max_running_requests_per_dp"] for s in states if s.get("effective_max_running_requests_per_dp")
         ]
@@ -159,6 +168,7 @@ class Sglang:
             resolved=resolved,
             max_running_requests=sum(int(c) for c in caps) if caps else None,
             replicas=max(1, len(states)),
+            workers=workers,
             kv_tokens=_kv_tokens(info, states),
             differs=differs,
             fallback_lines=fallback_lines,
@@ -181,6 +191,8 @@ class Sglang:
     def counters(self, http: httpx.Client, *, timeout_s: float = 5.0) -> Counters:
         """See the port: `GET /metrics`."""
         reply = http.get("/metrics", timeout=timeout_s)
+        if reply.status_code == httpx.codes.NOT_FOUND:  # a router: it gathers what its servers say
+            reply = http.get("/engine_metrics", timeout=timeout_s)
         reply.raise_for_status()
         found = prometheus.parse(reply.content.decode(errors="replace"))
 
@@ -212,13 +224,20 @@ class Sglang:
 
 
 def _found(samples: Iterable[prometheus.Sample]) -> tuple[float, ...]:
-    """Prompt tokens found in the cache by data-parallel rank, as the schedulers count them (since 0.5.9)."""
-    out: dict[int, float] = {}
+    """Prompt tokens found in the cache by data-parallel rank, as the schedulers count them (since 0.5.9).
+
+    Behind a router by server, in order of their addresses.
+    """
+    out: dict[tuple[str, int], float] = {}
     for sample in samples:
         rank = sample.label("dp_rank")
         if rank is not None and rank.isdecimal() and sample.label("mode") == "prefill_cache":
-            out[int(rank)] = out.get(int(rank), 0.0) + sample.value
-    return tuple(out.get(rank, 0.0) for rank in range(max(out, default=-1) + 1))
+            at = sample.label("worker_addr") or "", int(rank)
+            out[at] = out.get(at, 0.0) + sample.value
+    if any(server for server, _ in out):
+        return tuple(out[at] for at in sorted(out))
+    ranks = max((rank for _, rank in out), default=-1) + 1
+    return tuple(out.get(("", rank), 0.0) for rank in range(ranks))
 
 
 def _field(name: str) -> str:

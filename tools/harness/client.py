@@ -142,10 +142,13 @@ class Asks:
         self.heads = [cutter.head(place, plan["prefix_tokens"]) for place in plan["prefixes"]]
 
     def build(self, prefix: int, place: int, rank: int | None = None) -> Any:
-        """The request of a prefix and a place in the corpus."""
+        """The request of a prefix and a place in the corpus; with `rank` to that replica, or to that server itself."""
         plan = self.plan
         text, tokens = self.cutter.exact(self.heads[prefix], place, plan["input_tokens"])
-        return self._input(text, tokens, plan["output_tokens"], rank)
+        workers = plan.get("workers") or ()
+        if rank is None or not workers:
+            return self._input(text, tokens, plan["output_tokens"], rank)
+        return self._input(text, tokens, plan["output_tokens"], url=workers[rank])
 
     def offered(self) -> Iterator[tuple[float, Any]]:
         """All requests with their send times, built as they are asked for; a trace's clients begin it again."""
@@ -157,11 +160,11 @@ class Asks:
             text, got = self.cutter.joined(places, plan["block_tokens"], tokens)
             yield at, self._input(text, got, output)
 
-    def _input(self, text: str, tokens: int, output_tokens: int, rank: int | None = None) -> Any:
+    def _input(self, text: str, tokens: int, output_tokens: int, rank: int | None = None, url: str = "") -> Any:
         plan = self.plan
         return make_input(
             self.module,
-            url=plan["base_url"],
+            url=url or plan["base_url"],
             prompt=text,
             prompt_tokens=tokens,
             output_tokens=output_tokens,

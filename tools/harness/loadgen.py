@@ -9,7 +9,8 @@ temperature, top_p (1 where it is missing), prefixes [place], primes [[prefix, p
 requests [[send time, prefix, place]] (open loop, seconds
 from the start of the timed window, lead-in negative) or with concurrency (closed loop, times unused), window_s,
 lead_s, drain_s, request_deadline_s. Of a trace: calls [[send time, input tokens, output tokens, [place of each block]]]
-with block_tokens, instead of requests.
+with block_tokens, instead of requests. workers, if any: addresses of the servers behind a router, by replica: primes
+go to them.
 
 Result keys: number, early (told to end), ended_s (the end, from the window's start), wall_s, cpu_share, lag_p95_ms,
 lag_max_ms, chat, primes [{prefix, replica (asked), rank (that answered, if it says), cached_tokens, error}],
@@ -132,7 +133,8 @@ class Point:
         item.extra_request_body["sampling_params"]["max_new_tokens"] = 1
         row = await self.send(item, None, self.plan["request_deadline_s"])
         if row["error"] != "cut":
-            said = {"cached_tokens": row["cached_tokens"], "rank": row["rank"], "error": row["error"]}
+            answered = None if self.plan.get("workers") else row["rank"]  # each server counts its replicas from 0
+            said = {"cached_tokens": row["cached_tokens"], "rank": answered, "error": row["error"]}
             self.primes.append({"prefix": prefix, "replica": rank or 0, **said})
 
     async def open_loop(self) -> None:

@@ -47,7 +47,9 @@ def handle(site: Site, live: LiveServer, request: Request) -> Iterator[Answer]:
         yield from _json({"model_path": live.args["model_path"], "is_generation": True})
     elif path == "/v1/models":
         yield from _json({"object": "list", "data": [{"id": live.args["model_path"], "object": "model"}]})
-    elif path == "/metrics" and live.args.get("enable_metrics"):
+    elif path == "/workers" and live.workers:
+        yield from _json({"workers": [{"url": url} for url in live.workers], "total": len(live.workers)})
+    elif path == ("/engine_metrics" if live.workers else "/metrics") and live.args.get("enable_metrics"):
         yield Head(200, {"content-type": "text/plain; version=0.0.4"})
         yield Body(metrics(live, site.machine.kernel.now).encode())
     elif path == "/flush_cache":
@@ -95,6 +97,8 @@ def server_info(live: LiveServer) -> dict[str, Any]:
         "effective_max_running_requests_per_dp": per_rank,
         "memory_usage": {"token_capacity": args["max_total_num_tokens"] // max(1, int(args.get("attn_dp_size") or 1))},
     }
+    if live.workers:  # what one of them says of itself
+        args["dp_size"], ranks = 1, max(1, ranks // len(live.workers))
     if live.spec.accept > 1:
         state["avg_spec_accept_length"] = round(live.spec.accept, 3)
     return {**args, "version": live.build.version, "internal_states": [state] * ranks}
@@ -125,6 +129,9 @@ def metrics(live: LiveServer, now: float) -> str:
     if live.ranks == 1:
         return text
     named = 'sglang:realtime_tokens_total{dp_rank="%d",mode="prefill_cache"} %s\n'
+    if live.workers:
+        named, each = named.replace('"%d"', '"0"'), zip(live.workers, live.found(now), strict=True)
+        return text + "".join(named.replace("{", f'{{worker_addr="{url}",') % found for url, found in each)
     return text + "".join(named % of for of in enumerate(live.found(now)))
 
 

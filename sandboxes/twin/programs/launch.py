@@ -1,4 +1,4 @@
-"""`python -m sglang.launch_server`: arguments, the stages of a boot with their faults, then the endpoints."""
+"""`python -m sglang.launch_server`, also in its router's form: arguments, the boot with its faults, the endpoints."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ GRAPH_S = 30.0
 HELP_S = 6.0
 LEAK_S = 2.0
 LEAST_TOKENS = 64
+ROUTER = "sglang-router"
 LOCKS = "lock_module_*"
 STOP_S = 3.4
 """from SIGTERM until all processes of a server are gone"""
@@ -33,13 +34,16 @@ Steps = Generator[Step, object, None]
 def server(site: Site, ctx: Context) -> Steps:
     """The program."""
     build = site.build_of(ctx.env)
-    words = list(ctx.argv[3:])
+    words, routed = list(ctx.argv[3:]), resolve.ROUTED in ctx.argv
+    if routed and ROUTER not in build.packages:
+        yield Out(f"python: Error while finding module specification for '{resolve.ROUTED}'\n".encode())
+        yield Exit(1)
     if "--help" in words or "-h" in words:
         yield Wait(HELP_S, cpu=1.0)
-        yield Out(resolve.parser(build.flags).format_help().encode())
+        yield Out(resolve.parser(build.flags, routed=routed).format_help().encode())
         return
     try:
-        asked = resolve.parse(build.flags, words)
+        asked = resolve.parse(build.flags, words, routed=routed)
     except resolve.Usage as error:
         yield Wait(HELP_S, cpu=1.0)
         yield Out(f"{resolve.parser(build.flags).format_usage()}{resolve.PROG}: error: {error}\n".encode())
