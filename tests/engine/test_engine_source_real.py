@@ -17,7 +17,7 @@ from git import Repo
 
 pytestmark = pytest.mark.timeout(900)
 OLD, NEW = "sglang==0.5.13.post1", "sglang==0.5.17"
-BUDGET = ("--budget-hours", "12", "--max-attempts", "6")
+BUDGET = ("--max-attempts", "8")
 AUTHOR = ("--author", "Ada Person <ada@example.org>")
 
 
@@ -54,15 +54,16 @@ def staging(home, files):
 
 def test_s71_s76_two_approved_patches_of_a_run_on_the_real_source_become_one_pull_each(home):
     ran = day0(home, "run", "zai-org/GLM-5.2", "--target", "mi355x-twin", "--engine-source", OLD, *BUDGET)
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
-    assert "nextn-prefixes: deepseek_nextn.py of this source would need it" in ran.stdout
-    assert "quark: no exclude entry for model.eh_proj" in ran.stdout
-    assert "fused_metadata_copy.cuh:38:10: fatal error: 'cuda_runtime.h' file not found" in ran.stdout
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said[-4000:]
+    assert "nextn-prefixes: deepseek_nextn.py of this source would need it" in said
+    assert "quark: no exclude entry for model.eh_proj" in said
+    assert "fused_metadata_copy.cuh:38:10: fatal error: 'cuda_runtime.h' file not found" in said
     ledger = Ledger.open(f"sqlite:///{home / 'day0.sqlite'}")
     run = ledger.runs()[0].id
     rows = json.loads(day0(home, "patches", run, "--json").stdout)
     assert sorted(r["name"] for r in rows) == ["nextn-prefixes", "rocm-guard"]
-    assert "simulated" in ran.stdout and run in ran.stdout
+    assert "simulated" in said and run in said
     bare = staging(home, [path for r in rows for path in r["files"]])
     for row in rows:
         assert day0(home, "patch", "approve", row["patch"]).returncode == 0
@@ -82,8 +83,9 @@ def test_s71_s76_two_approved_patches_of_a_run_on_the_real_source_become_one_pul
 
 def test_s76_the_later_release_has_both_already(home):
     ran = day0(home, "run", "zai-org/GLM-5.2", "--target", "mi355x-twin", "--engine-source", NEW, *BUDGET)
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
-    assert "nextn-prefixes: already upstream (sglang PR 30265)" in ran.stdout
-    assert "rocm-guard: already upstream (sglang PR 29373)" in ran.stdout
-    assert "the winner carries no patch: nothing waits for review" in ran.stdout
-    assert "no exclude entry" not in ran.stdout and "file not found" not in ran.stdout
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said[-4000:]
+    assert "nextn-prefixes: already upstream (sglang PR 30265)" in said
+    assert "rocm-guard: already upstream (sglang PR 29373)" in said
+    assert "the winner carries no patch: nothing waits for review" in said
+    assert "no exclude entry" not in said and "file not found" not in said
