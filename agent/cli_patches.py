@@ -10,6 +10,9 @@ from day0.agent.cli_run import Json, Run
 
 PatchId = Annotated[str, typer.Argument(help="the beginning of a patch's digest, as `day0 patches RUN` lists it")]
 Reason = Annotated[str, typer.Option(help="a sentence that is kept with the review")]
+Words = Annotated[list[str], typer.Argument(help="an architecture's class, or telling words of a log line")]
+Engine = Annotated[str, typer.Option(help="sglang or aiter")]
+Newest = Annotated[str, typer.Option(help="day of the newest image that you could use, `2026-11-30`")]
 Named = Annotated[
     list[str] | None, typer.Argument(metavar="[PATCH]...", help="only these; without, every approved one")
 ]
@@ -58,6 +61,24 @@ def reject(patch: PatchId, reason: Reason = "", json: Json = False) -> None:
     reviewing.review(patch, "rejected", reason, as_json=json)
 
 
+@group.command()
+def watch(run: Run, json: Json = False) -> None:
+    """Where a run's patches stand upstream: what is merged is tried without at the next base, and verified again."""
+    from day0.agent import upstreaming
+
+    upstreaming.watch(run, as_json=json)
+
+
+def upstream(words: Words, engine: Engine = "sglang", newest: Newest = "", json: Json = False) -> None:
+    """Ask GitHub what an engine's repository has about an architecture or a defect, and what to do first.
+
+    `upstream NewModelForCausalLM` asks for model support; other words are searched in issues and pull requests.
+    """
+    from day0.agent import upstreaming
+
+    upstreaming.about(words, engine, newest, as_json=json)
+
+
 def publish(
     patch: Named = None,
     *,
@@ -83,4 +104,5 @@ def add_to(app: typer.Typer) -> None:
     """Registers this module's commands."""
     app.command()(patches)
     app.command()(publish)
+    app.command()(upstream)
     app.add_typer(group, name="patch")

@@ -40,6 +40,7 @@ class Settings(BaseSettings):
     forge_fork: str | None = Field(default=None, description="owner/name to push to; default: the same repository")
     forge_base: str = Field(default="main", description="branch that pull requests ask to change")
     forge_api: str = Field(default="https://api.github.com", description="REST API of the forge")
+    upstream_token: SecretStr | None = Field(default=None, description="read-only, for searches of GitHub; optional")
     forge_author: str | None = Field(default=None, description="`Name <mail>` of the sign-off; default: git's own")
     model_folders: tuple[Path, ...] = Field(
         default=(), description="folders besides day0's own whose models containers may be shown, read-only"
@@ -94,7 +95,7 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be shown or stored."""
-        held = (self.llm_api_key, self.database_url)
+        held = (self.llm_api_key, self.database_url, self.upstream_token)
         return tuple(s.get_secret_value() for s in held if s is not None)
 
 

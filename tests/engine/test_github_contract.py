@@ -11,6 +11,7 @@ import pytest
 from day0.tools.forge.base import Draft
 from day0.tools.forge.github import Api, GitHub
 from day0.tools.forge.pace import Pace
+from day0.tools.upstream import Cache, Upstream
 
 from tests.contract.forge.github_server import GitHubServer
 from tests.contract.forge.test_forge_port import Clock
@@ -88,3 +89,11 @@ def test_the_judge_judges(judge: Judge) -> None:
     with pytest.raises(AssertionError):
         judge.request("GET", "/repos/o/n/pullz", {}, None)
     assert not Path("octokit").exists()
+
+
+def test_s76_searches_of_upstream_are_as_github_describes_them(judge: Judge, tmp_path: Path) -> None:
+    server, clock = Watched(judge), Clock()
+    server.found = judge.example("issue-search-result-item-paginated")["items"]
+    with Api(Pace(clock), transport=server.transport()) as api:
+        found = Upstream(api, Cache(tmp_path, clock.now)).search(["NewForCausalLM"], ["octocat/Hello-World"])
+    assert [f.number for f in found] == [item["number"] for item in server.found] and found[0].repository
