@@ -1,4 +1,4 @@
-"""`upstream` and `patch watch`: what the engines' repositories have about something, and how our patches stand there."""
+"""`upstream` and `patch watch`: what the engines' repositories have, and how our own patches stand there."""
 
 from __future__ import annotations
 
