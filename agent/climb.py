@@ -23,6 +23,8 @@ from day0.sandboxes.base import Node
 from day0.tools import canary, image, judge, probes
 from day0.tools.canary import Checked, Reference
 from day0.tools.knee import start_rate
+from day0.tools.known import KnownIssue
+from day0.tools.learned import match
 from pydantic import TypeAdapter
 
 Judging = Generator[Fact, None, Verdict]
@@ -66,7 +68,7 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
                     break
     except CandidateFailed as failed:
         yield from lease.end()
-        yield failure(rung, failed)
+        yield failure(rung, failed, inputs.learned)
         return
     yield from lease.end()
 
@@ -88,11 +90,12 @@ def ladder(attempt: Attempt, inputs: ClimbInputs) -> list[tuple[Rung, Callable[[
     return [*rungs, (Rung.ACCURACY, accuracy), (Rung.MEASURE, measure)]
 
 
-def failure(rung: Rung, failed: CandidateFailed) -> Verdict:
-    """The verdict that a candidate's own fault is."""
-    return Verdict(
-        rung=rung, passed=False, failure=FailureClass(failed.failure), evidence=failed.evidence, issue=failed.issue
-    )
+def failure(rung: Rung, failed: CandidateFailed, learned: tuple[KnownIssue, ...] = ()) -> Verdict:
+    """The verdict that a candidate's own fault is; what no known issue covers may have been met before."""
+    issue = failed.issue
+    if issue in ("", "unknown"):
+        issue = match(failed.evidence, learned) or issue
+    return Verdict(rung=rung, passed=False, failure=FailureClass(failed.failure), evidence=failed.evidence, issue=issue)
 
 
 def answer(booted: Booted, inputs: ClimbInputs) -> Judging:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from day0.runs.errors import UserError
 from day0.tools.diagnose import Diagnosis, diagnose
-from day0.tools.known import Remedy
+from day0.tools.known import KnownIssue, Remedy
 
 PIECE_BYTES = 1 << 20
 LOOKED_AT_BYTES = 1 << 13
@@ -18,13 +18,16 @@ BINARY_SHARE = 0.1
 """control characters among a file's first bytes from which it is no log"""
 
 
-def diagnosed(path: Path) -> dict[str, Any]:
-    """What a log says, as plain values. Raises `UserError`, one sentence: missing, unreadable, a folder, no text."""
+def diagnosed(path: Path, learned: Sequence[KnownIssue] = ()) -> dict[str, Any]:
+    """What a log says, as plain values; `learned` are issues of earlier runs.
+
+    Raises `UserError`, one sentence: missing, unreadable, a folder, no text.
+    """
     try:
         if path.is_dir():
             raise UserError(f"{path} is a folder: name the log file in it")
         with path.open("rb") as file:
-            return shown(diagnose(_pieces(file, path)))
+            return shown(diagnose(_pieces(file, path), learned=learned))
     except OSError as error:
         raise UserError(f"{path} can't be read: {(error.strerror or 'unknown error').lower()}") from None
     except ValueError as error:  # a NUL in the path

@@ -49,6 +49,7 @@ def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> Clim
         incumbent={name: knee for name, knee in knees.items() if knee is not None},
         patches=seen.patches,
         tables=seen.tables,
+        learned=seen.learned,
     )
 
 

@@ -14,6 +14,7 @@ from day0.runs.facts import Knee
 from day0.runs.patches import Patch, Table
 from day0.runs.workload import Target, Workload
 from day0.tools.engines.base import Engine
+from day0.tools.known import KnownIssue
 
 V = TypeVar("V")
 SERVER_LOG = "server.log"
@@ -41,6 +42,9 @@ class ClimbInputs:
     patches: Mapping[str, Patch] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
     """by digest: everything that candidates of this run may name"""
+
+    learned: tuple[KnownIssue, ...] = ()
+    """what runs on this very build learned of failures"""
 
     def launched(self, candidate: Candidate) -> Candidate:
         """The candidate with the model folder of this node in place of a hub ID."""

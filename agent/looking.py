@@ -270,8 +270,11 @@ def recipe(run_id: str, workload: str | None, output: Path | None) -> None:
 def diagnose(logfile: Path, *, as_json: bool) -> None:
     """Why a server failed, from its log."""
     from day0.agent.explaining import diagnosed
+    from day0.agent.settings import load
+    from day0.runs.learned import read_file
+    from day0.tools.learned import issues_of
 
-    found = diagnosed(logfile)
+    found = diagnosed(logfile, issues_of(read_file(load().database)))
     if as_json:
         say_json(found)
         return

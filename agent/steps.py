@@ -12,6 +12,7 @@ from day0.agent import crashpoints, story
 from day0.agent.climb import climb
 from day0.agent.gathering import climb_inputs, current_view, note_admission
 from day0.agent.inputs import SERVER_LOG
+from day0.agent.learning import lessons
 from day0.agent.nodes import Ended, Work
 from day0.agent.parts import Parts
 from day0.agent.policy import decide, guard
@@ -255,4 +256,6 @@ def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
         if leader is not None and leader.id != run.leader:
             writer.set_leader(leader.id)
         writer.event("decided", end, attempt=attempt.id)
+        for lesson in lessons(attempt, seen.attempts, seen.engine):
+            writer.keep_learned(lesson)
     tell(parts, run.id, 6, f"{attempt.id.rpartition('-')[2]} {end.status}: {end.reason}")

@@ -10,6 +10,7 @@ from day0.agent.seeing import deadline_left_s, noise, search_left_s, tried
 from day0.runs.errors import Infrastructure
 from day0.runs.ledger import Ledger
 from day0.runs.schema import AttemptStatus, Run
+from day0.tools.learned import issues_of
 
 KEPT = AttemptStatus.KEPT
 NO_IMAGES: Mapping[str, str] = {}
@@ -49,6 +50,7 @@ def view(
         patches=patches,
         tables=tables,
         images=dict(images),
+        learned=issues_of(ledger.learned(), engine),
     )
 
 

@@ -12,6 +12,7 @@ from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import UserError
 from day0.runs.facts import PairMeasured
 from day0.runs.findings import NoiseFloor
+from day0.runs.learned import KIND, Learned
 from day0.runs.ledger_facts import model_key
 from day0.runs.ledger_rows import BOOTS, CLIMBED, attempts_of, boots_of, event_of, read, read_object, run_of
 from day0.runs.schema import Attempt, Boot, Comparison, Event, Pair, Run, StoredRecipe
@@ -152,6 +153,13 @@ class Reads:
     def floor(self, key: str) -> NoiseFloor | None:
         """The newest noise floor that was measured under these conditions."""
         return self._known(NoiseFloor, "floor", key)
+
+    def learned(self) -> tuple[Learned, ...]:
+        """What runs learned of failures, on whatever build, by key."""
+        k = tables.knowledge
+        with reading(self._engine) as db:
+            rows = db.execute(select(k.c.key, k.c.data).where(k.c.kind == KIND).order_by(k.c.key)).all()
+        return tuple(read(Learned, row.data, f"learned issue {row.key}") for row in rows)
 
     def _known(self, model: type[F], kind: str, key: str) -> F | None:
         k = tables.knowledge

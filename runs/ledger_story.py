@@ -10,6 +10,7 @@ from day0.runs import tables
 from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import Conflict
 from day0.runs.findings import NoiseFloor
+from day0.runs.learned import KIND, Learned
 from day0.runs.ledger_facts import model_key
 from day0.runs.ledger_rows import stamp, to_json
 from day0.runs.schema import Comparison
@@ -59,6 +60,13 @@ class Story:
     def keep_floor(self, key: str, floor: NoiseFloor) -> None:
         """A noise floor just measured, for every later run under the same conditions, and when that was."""
         self._keep("floor", key, floor.model_copy(update={"at": stamp(self._now())}))
+
+    def keep_learned(self, lesson: Learned) -> None:
+        """A failure and a way around it, for every later run on the same build; the first sight of it stands."""
+        k = tables.knowledge
+        known = select(k.c.key).where(k.c.kind == KIND, k.c.key == lesson.key)
+        if self._db.execute(known).scalar() is None:
+            self._keep(KIND, lesson.key, lesson)
 
     def _keep(self, kind: str, key: str, facts: Frozen) -> None:
         k, data = tables.knowledge, to_json(facts)

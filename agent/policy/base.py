@@ -10,6 +10,7 @@ from day0.runs.errors import Infrastructure
 from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt, RunRequest
 from day0.runs.values import Frozen, Map
+from day0.tools.known import KnownIssue
 from pydantic import Field
 
 
@@ -51,6 +52,7 @@ class RunView(Frozen):
 
     patches: Map[Patch] = Field(default_factory=dict, description="digest -> patch made in this run")
     tables: Map[Table] = Field(default_factory=dict, description="digest -> table of tuned kernels made in this run")
+    learned: tuple[KnownIssue, ...] = Field(default=(), description="failures that runs on this build saw before")
     images: Map[str] = Field(default_factory=dict, description="digest -> name of further engine images of these nodes")
 
     def attempt(self, attempt_id: str) -> Attempt | None:

@@ -72,7 +72,7 @@ def repairs(view: RunView) -> Iterator[Idea]:
         failed = next((v for v in attempt.verdicts if not v.passed), None)
         if failed is None or not failed.issue:
             continue
-        for remedy in remedies_for(failed.issue):
+        for remedy in _remedies(failed.issue, view):
             name = codemod_in(remedy)
             done = (failed.issue, name or remedy.text)
             if done in tried or (name and name in applied(attempt.candidate, view)):
@@ -92,6 +92,12 @@ def repairs(view: RunView) -> Iterator[Idea]:
                 codemods=(name,) if name else (),
             )
             break
+
+
+def _remedies(issue: str, view: RunView) -> tuple[Remedy, ...]:
+    """Those of a shipped issue, or of one that runs on this build learned."""
+    own = next((i.remedies for i in view.learned if i.id == issue), None)
+    return remedies_for(issue) if own is None else tuple(r for r in own if r.typed)
 
 
 def around(remedy: Remedy) -> Option:
