@@ -215,7 +215,8 @@ class Warden:
             self.tell(undead=[process.pid for process in living])
             self.ended = 128 + signal.SIGKILL if self.ended is None else self.ended
             return True
-        return not living
+        # a program whose first thread ended before the others looks dead and can't be waited for yet
+        return not living and self.ended is not None
 
     def kill(self, living: list[Stat]) -> None:
         """SIGKILL to all. First the program's group at once, which no fork escapes: its number is still ours."""

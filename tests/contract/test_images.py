@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from day0.runs.errors import Refused
 from day0.sandboxes.images import Images
 from day0.sandboxes.spec import SandboxSpec
 
+from tests.contract.node_worlds.contained import DockerWorld, registry, with_docker
 from tests.contract.node_worlds.played import PlayedWorld
 from tests.contract.node_worlds.real import RealWorld
 from tests.contract.node_worlds.twin import TwinWorld, without_amd_smi
 
+WORLDS = [
+    pytest.param(RealWorld, id="local"),
+    pytest.param(PlayedWorld, id="scripted"),
+    pytest.param(TwinWorld, id="twin"),
+    pytest.param(DockerWorld, id="docker", marks=with_docker),
+]
 
-@pytest.fixture(params=[RealWorld, PlayedWorld, TwinWorld], ids=["local", "scripted", "twin"])
+
+@pytest.fixture(params=WORLDS)
 def world(request, tmp_path):
-    world = request.param(tmp_path / "home")
-    yield world
-    world.close()
+    with contextlib.ExitStack() as around:
+        hub = (around.enter_context(registry(tmp_path)),) if request.param is DockerWorld else ()
+        world = request.param(tmp_path / "home", *hub)
+        yield world
+        world.close()
 
 
 @pytest.fixture

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import signal
-import socket
-import subprocess
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 from day0.runs.errors import CandidateFailed, DiskFull, Infrastructure, Refused
 from day0.sandboxes.docker import DockerNode
@@ -20,37 +14,14 @@ from day0.sandboxes.spec import SandboxSpec
 from day0.tools import image, image_build
 from day0.tools.image_overlay import Change, Overlay
 
-from tests.contract.node_worlds.contained import BASE
-
-REGISTRY = """
-version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}}}}}
-http: {{addr: 127.0.0.1:{port}}}
-log: {{level: error}}
-"""
+from tests.contract.node_worlds.contained import BASE, registry
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     """A registry on this machine, HOST:PORT."""
-    program = shutil.which("docker-registry")
-    if program is None:
-        pytest.skip("no docker-registry here: scripts/dockerd installs it")
-    folder = tmp_path_factory.mktemp("registry")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (folder / "config.yml").write_text(REGISTRY.format(folder=folder / "data", port=port))
-    process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with contextlib.suppress(httpx.HTTPError):
-                httpx.get(f"http://127.0.0.1:{port}/v2/")
-                break
-            time.sleep(0.05)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(10)
+    with registry(tmp_path_factory.mktemp("registry")) as address:
+        yield address
 
 
 @pytest.fixture

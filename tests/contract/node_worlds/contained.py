@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from day0.sandboxes import identity
 from day0.sandboxes.docker import DockerNode
 from day0.sandboxes.docker_engine import DockerEngine
 from day0.sandboxes.docker_janitor import ATTEMPT, NODE
+from day0.sandboxes.registry import HUB
 
 from tests.contract.node_worlds.real import PROGRAMS
 
@@ -47,22 +52,51 @@ s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); open(sys.argv[2], "w"); tim
 """
 
 
+REGISTRY = """
+version: 0.1
+storage: {{filesystem: {{rootdirectory: {folder}}}}}
+http: {{addr: 127.0.0.1:{port}}}
+log: {{level: error}}
+"""
+
+
+@contextlib.contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """A registry of images on this machine, empty: HOST:PORT."""
+    program = shutil.which("docker-registry")
+    if program is None:
+        pytest.skip("no docker-registry here: scripts/dockerd installs it")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "config.yml").write_text(REGISTRY.format(folder=folder / "data", port=port))
+    process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(400):
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.get(f"http://127.0.0.1:{port}/v2/")
+                break
+            time.sleep(0.05)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
 def engine() -> DockerEngine:
     return DockerEngine(SOCKET)
 
 
-def node_in(folder: Path, cancel) -> DockerNode:
+def node_in(folder: Path, cancel, hub: str = HUB) -> DockerNode:
     """Everything of a test lies in one folder, so that folder is what its sandboxes may be shown."""
-    return DockerNode(
-        "n1", folder, engine=engine(), base=BASE, allowed=(folder.parent, *map(Path, ALSO)), cancel=cancel, also=ALSO
-    )
+    allowed = (folder.parent, *map(Path, ALSO))
+    return DockerNode("n1", folder, engine=engine(), base=BASE, allowed=allowed, cancel=cancel, also=ALSO, hub=hub)
 
 
 class DockerWorld:
     """A `DockerNode` in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, hub: str = HUB) -> None:
+        self.folder, self._hub = folder, hub
         self.environment = str(folder / "engine")
         (folder / "engine/bin").mkdir(parents=True)
         for name, source in PROGRAMS.items():
@@ -75,7 +109,7 @@ class DockerWorld:
         self.node = self.restarted()
 
     def restarted(self) -> DockerNode:
-        self._nodes.append(node_in(self.folder, self._cancelled.is_set))
+        self._nodes.append(node_in(self.folder, self._cancelled.is_set, self._hub))
         return self._nodes[-1]
 
     def cancel_after(self, seconds: float) -> None:
