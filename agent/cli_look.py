@@ -17,16 +17,16 @@ def show(
     ] = False,
 ) -> None:
     """One run: what was asked, what was found, what it cost."""
-    from day0.agent import looking
+    from day0.agent import showing
 
-    looking.show(run, as_json=json, canonical=canonical)
+    showing.show(run, as_json=json, canonical=canonical)
 
 
 def attempts(run: Run, json: Json = False) -> None:
     """The attempts of a run: what each changed, how far it climbed, what came out."""
-    from day0.agent import looking
+    from day0.agent import showing
 
-    looking.attempts(run, as_json=json)
+    showing.attempts(run, as_json=json)
 
 
 def log(
@@ -41,16 +41,16 @@ def log(
 
 def compare(first: Run, second: Run, json: Json = False) -> None:
     """Two runs side by side: what differs in the request and in the result."""
-    from day0.agent import looking
+    from day0.agent import comparing
 
-    looking.compare(first, second, as_json=json)
+    comparing.compare(first, second, as_json=json)
 
 
 def report(
     run: Run,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write")],
 ) -> None:
-    """A run as one HTML page: best, why it is faster, what holds it back, curves, attempts. Needs nothing else."""
+    """A run as one HTML page that needs nothing else, with its pictures as PNG files beside it."""
     from day0.agent import looking
 
     looking.report(run, output)

@@ -106,12 +106,12 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             crashpoints.reached("pair-done")
             return
         assert comparison is not None
-        tell(parts, run_id, 7, f"{workload.name}: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}")
+        tell(parts, run_id, 7, f"{workload.name}: {confirm.told(comparison)}")
         with parts.ledger.write(run_id) as writer:
             writer.add_comparison(comparison)
         crashpoints.reached("compared")
         if not comparison.better:
-            reason = f"{comparison.verdict}: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
+            reason = confirm.told(comparison)
             _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
             return
     if rules.stability_s > 0:
@@ -129,7 +129,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             reason = f"not stable: {held.data['reason'] if held else 'it failed'}"
             _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
             return
-    gain = "" if comparison is None else f"{comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
+    gain = "" if comparison is None else confirm.told(comparison)
     _judge(parts, run_id, challenger, workload, ok=True, reason=gain or "the defaults do not work")
 
 

@@ -74,3 +74,8 @@ def enough(pairs: Sequence[Pair], comparison: Comparison | None, most: int) -> b
     if comparison is None or len(pairs) < LEAST_PAIRS:
         return False
     return comparison.verdict != "open" or len(pairs) >= most
+
+
+def told(comparison: Comparison) -> str:
+    """Its verdict, gain and lower bound in a few words."""
+    return f"{comparison.verdict}: {comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"

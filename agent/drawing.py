@@ -1,4 +1,4 @@
-"""Small charts as SVG text: points, lines and a limit over two axes. Pure; every text in it is escaped."""
+"""Small charts as values, and as SVG text. Pure; every text in it is escaped. `painting` makes PNG files of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from html import escape
 
 WIDTH, HEIGHT = 720, 380
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 28, 48
-COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#57606a")
+COLOURS = ("#1f6feb", "#1a7f37", "#8250df", "#9a6700", "#57606a", "#bf3989")
+"""of series in their order; red is the limit's"""
 
 
 @dataclass(frozen=True)
@@ -24,34 +25,66 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A place on the x axis with a name, and the interval it may lie in; `series` is the number of the one it is of."""
+
+    x: float
+    name: str
+    low: float | None = None
+    high: float | None = None
+    series: int = 0
+
+
+@dataclass(frozen=True)
 class Chart:
-    """Axes from 0; `limit` is a horizontal line with a name."""
+    """Axes from 0; `limit` is a horizontal line with a name, `wall` a vertical one. `label` stands inside the picture
+    (`simulated`, say).
+    """
 
     title: str
     x: str
     y: str
     series: Sequence[Series]
     limit: tuple[float, str] | None = None
+    wall: tuple[float, str] | None = None
+    marks: Sequence[Mark] = ()
+    label: str = ""
+
+    @property
+    def shown(self) -> tuple[Series, ...]:
+        """The series that have points."""
+        return tuple(s for s in self.series if s.points)
+
+    def ends(self) -> tuple[float, float]:
+        """Where the axes end. Far beyond a limit nobody needs exact values: those points lie at the upper edge."""
+        xs = [x for s in self.shown for x, _ in s.points]
+        ys = [y for s in self.shown for _, y in s.points]
+        top = max(ys) if self.limit is None else min(max(ys), 3 * self.limit[0])
+        right = max([*xs, *([self.wall[0]] if self.wall else [])])
+        return nice(right), nice(max([top, *([1.05 * self.limit[0]] if self.limit else [])]))
 
     def svg(self) -> str:
         """The picture; empty where there is nothing to draw."""
-        shown = [s for s in self.series if s.points]
+        shown = self.shown
         if not shown:
             return ""
-        xs = [x for s in shown for x, _ in s.points]
-        ys = [y for s in shown for _, y in s.points]
-        # far beyond a limit nobody needs to read exact values: those points lie at the upper edge
-        top = max(ys) if self.limit is None else min(max(ys), 3 * self.limit[0])
-        right, high = nice(max(xs)), nice(max([top, *([self.limit[0]] if self.limit else [])]))
-        place = _Place(right, high)
+        place = _Place(*self.ends())
         parts = [*_axes(self, place)]
         if self.limit is not None:
             y = place.y(self.limit[0])
             parts.append(f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" class="limit"/>')
             parts.append(_text(WIDTH - RIGHT - 4, y - 5, self.limit[1], "end"))
+        if self.wall is not None:
+            x = place.x(self.wall[0])
+            parts.append(f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{HEIGHT - BOTTOM}" class="limit"/>')
+            parts.append(_text(x + 4, HEIGHT - BOTTOM - 6, self.wall[1], "start"))
+        for mark in self.marks:
+            parts += _marked(mark, colour(mark.series), place)
+        if self.label:
+            parts.append(_text(WIDTH - RIGHT - 4, TOP + 12, self.label, "end", "sim"))
         for number, one in enumerate(shown):
-            parts += _drawn(one, COLOURS[number % len(COLOURS)], place)
-            parts += _legend(one.name, COLOURS[number % len(COLOURS)], number)
+            parts += _drawn(one, colour(number), place)
+            parts += _legend(one.name, colour(number), number)
         label = escape(self.title, quote=True)
         body = "\n".join(parts)
         return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">\n{body}\n</svg>'
@@ -89,20 +122,36 @@ def _axes(chart: Chart, place: _Place) -> Iterator[str]:
     yield f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">{escape(chart.y)}</text>'
 
 
-def _drawn(one: Series, colour: str, place: _Place) -> Iterator[str]:
-    shade = ' opacity="0.45"' if one.faint else ""
+def colour(number: int) -> str:
+    """Of a series."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def _marked(mark: Mark, shade: str, place: _Place) -> Iterator[str]:
+    if mark.low is not None and mark.high is not None:
+        left, right = place.x(mark.low), place.x(mark.high)
+        size = f'width="{max(1.0, right - left):.1f}" height="{HEIGHT - TOP - BOTTOM}"'
+        yield f'<rect x="{left}" y="{TOP}" {size} fill="{shade}" opacity="0.12"/>'
+    x = place.x(mark.x)
+    yield f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{HEIGHT - BOTTOM}" stroke="{shade}" stroke-dasharray="2 3"/>'
+    at = TOP + 26 + 14 * mark.series
+    yield _text(x - 4, at, mark.name, "end") if x > WIDTH / 2 else _text(x + 4, at, mark.name, "start")
+
+
+def _drawn(one: Series, shade: str, place: _Place) -> Iterator[str]:
+    faint = ' opacity="0.45"' if one.faint else ""
     if one.joined and len(one.points) > 1:
         path = " ".join(f"{place.x(x)},{place.y(y)}" for x, y in one.points)
-        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{shade}/>'
+        yield f'<polyline points="{path}" fill="none" stroke="{shade}" stroke-width="2"{faint}/>'
     for number, (x, y) in enumerate(one.points):
         note = escape(one.notes[number] if number < len(one.notes) else one.name)
-        spot = f'cx="{place.x(x)}" cy="{place.y(y)}" r="4" fill="{colour}"{shade}'
+        spot = f'cx="{place.x(x)}" cy="{place.y(y)}" r="4" fill="{shade}"{faint}'
         yield f"<circle {spot}><title>{note}</title></circle>"
 
 
-def _legend(name: str, colour: str, number: int) -> Iterator[str]:
+def _legend(name: str, shade: str, number: int) -> Iterator[str]:
     y = TOP + 16 * number
-    yield f'<rect x="{WIDTH - RIGHT + 12}" y="{y}" width="10" height="10" fill="{colour}"/>'
+    yield f'<rect x="{WIDTH - RIGHT + 12}" y="{y}" width="10" height="10" fill="{shade}"/>'
     yield _text(WIDTH - RIGHT + 28, y + 9, name if len(name) <= 26 else name[:25] + "…", "start")
 
 

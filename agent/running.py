@@ -148,7 +148,7 @@ def _follow(ledger: Ledger, known: Run, lock: ControllerLock) -> Run:
 
 def _end(ledger: Ledger, known: Run, as_json: bool, without: dict[str, dict[str, float]] | None = None) -> int:
     """The last word: what was found, and the recipes beside the user."""
-    from day0.agent import looking
+    from day0.agent import show, showing
 
     files = []
     for recipe in {r.workload: r for r in ledger.recipes(known.id)}.values():
@@ -160,8 +160,8 @@ def _end(ledger: Ledger, known: Run, as_json: bool, without: dict[str, dict[str,
             continue
         files.append(path)
     if as_json:
-        told = looking.summary(ledger, known.id) | {"recipes": [str(f) for f in files], "ignored": without or {}}
+        told = show.summary(ledger, known.id) | {"recipes": [str(f) for f in files], "ignored": without or {}}
         sys.stdout.write(json.dumps(told) + "\n")
     else:
-        looking.end(ledger, known.id, files)
+        showing.end(ledger, known.id, files)
     return EXIT.get(known.status, 3)

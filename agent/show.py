@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from day0.agent import overhead, story
+from day0.agent import overhead, reductions, story
 from day0.agent.accuracies import accuracy
+from day0.agent.show_best import best_of, compared, noise
 from day0.agent.waterfalls import waterfall
-from day0.runs.accuracy import Judgement
 from day0.runs.facts import Rung
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, Run
@@ -112,6 +112,7 @@ def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
         "policy_note": stand_in.data["reason"] if stand_in else "",
         "search_ended": dict(ended.data) if ended else None,
         "winners": [winner(ledger, run, w) for w in run.request.workloads],
+        "noise": noise(ledger, run_id),
         "attempts": attempt_rows(ledger, run_id),
         "patches": [
             {"patch": r.patch.digest(), "title": r.patch.title, "status": r.status} for r in ledger.patches(run_id)
@@ -127,8 +128,8 @@ def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
     """What a workload ended with, or who leads it; `best` is that attempt."""
     workload = of.name
     found, again = story.winner(ledger, run.id, workload), story.replayed(ledger, run.id, workload)
-    compared = [c for c in ledger.comparisons(run.id) if c.challenger == found and _is_on(c.pairs, workload)]
-    last = compared[-1] if compared else None
+    every = [c for c in ledger.comparisons(run.id) if _is_on(c.pairs, workload)]
+    last = next((c for c in reversed(every) if c.challenger == found), None)
     stored = [r for r in ledger.recipes(run.id) if r.workload == workload]
     knee = ledger.attempt(found).knee(workload) if found else None
     figures = [dict(e.data) for e in ledger.facts(run.id, "figure", attempt=found)] if found else []
@@ -140,7 +141,7 @@ def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
         "workload": workload,
         "attempt": found,
         "best": best_of(leads, workload),
-        "waterfall": waterfall(run, leads, attempts, of, told) if leads is not None else [],
+        "waterfall": why(ledger, run, leads, of, told) if leads is not None else [],
         "explained": [d.model_dump(mode="json") for d in leads.diagnoses(workload)] if leads is not None else [],
         "accuracy": accuracy(ledger, best).model_dump(mode="json") if leads is not None and best else None,
         "stability": next((dict(d["found"]) for d in reversed(held) if d["workload"] == workload), None),
@@ -150,59 +151,26 @@ def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
         "gain_upper": last.upper if last and last.upper != float("inf") else None,
         "pairs": len(last.pairs) if last else 0,
         "method": last.method if last else "",
+        "verdict": last.verdict if last else "",
+        "compared": compared(last) if last else None,
+        "comparisons": [compared(c) for c in every],
         "recipe": stored[-1].digest if stored and found else None,
         "replayed": None if again is None or found is None else bool(again.data["ok"]),
         "figures": figures,
     }
 
 
-def best_of(attempt: Attempt | None, workload: str) -> dict[str, Any] | None:
-    """The figures of the attempt that leads, throughput per node and per accelerator held (S50); None: none leads."""
-    knee = attempt.knee(workload) if attempt is not None else None
-    if attempt is None or knee is None:
-        return None
-    held, seeds = attempt.candidate.gpus_held, knee.low_rps is not None
-    return {
-        "attempt": attempt.id,
-        "goodput_tok_s": knee.goodput_tok_s,
-        "held": held,
-        "goodput_tok_s_held": knee.goodput_tok_s / held if held > 1 else None,
-        "knee_rps": knee.rate_rps,
-        "low_rps": knee.low_rps if seeds else knee.passed_rps,
-        "high_rps": knee.high_rps if seeds else knee.failed_rps,
-        "interval": "90 % over arrivals" if seeds else "between what passed and what failed",
-        "short": knee.short,
-    }
-
-
-def best_line(won: Mapping[str, Any], *, simulated: bool) -> str:
-    """The best of a workload in one line: goodput, knee with its interval, gain with its own, labels."""
-    best = won["best"]
-    if best is None:
-        return f"{won['workload']}: nothing works yet"
-    labels = ", ".join(["simulated"] * simulated + ["short"] * best["short"] + ["not confirmed"] * (not won["attempt"]))
-    mark = f" [{labels}]" if labels else ""
-    each = "" if best["goodput_tok_s_held"] is None else f", {best['goodput_tok_s_held']:.4g} per accelerator held"
-    low, high = (("open" if v is None else f"{v:.3g}") for v in (best["low_rps"], best["high_rps"]))
-    who = best["attempt"].rpartition("-")[2]
-    text = f"{won['workload']}: best is {who}: {best['goodput_tok_s']:.4g} tok/s a node{each}{mark}"
-    text += f"; knee {best['knee_rps']:.3g}/s ({low} to {high}, {best['interval']})"
-    if won["gain"] is not None:
-        upper = "" if won["gain_upper"] is None else f" to {won['gain_upper']:+.1%}"
-        text += f"; {won['gain']:+.1%} over the baseline (95 % bounds {won['gain_lower']:+.1%}{upper})"
-    return text
-
-
-def answers_line(won: Mapping[str, Any]) -> str:
-    """What is known of the best one's answers, in one line; empty where none leads."""
-    found = won["accuracy"]
-    if found is None:
-        return ""
-    tasks = "; ".join(Judgement.model_validate(task).told() for task in found["tasks"] if task["tier"] == 2)
-    off = ", ".join(f"{c['name']} {c['state']}" for c in found["canaries"] if c["state"] != "passed")
-    text = f"{won['workload']}: answers of the best: {found['label']}" + (f" ({tasks})" if tasks else "")
-    good = sum(c["state"] == "passed" for c in found["canaries"])
-    return text + (f"; {good} canaries passed" if good else "") + (f", {off}" if off else "")
+def why(ledger: Ledger, run: Run, best: Attempt, workload: Workload, told: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The waterfall of accepted changes, each with what is known of the best one without it."""
+    attempts, booted = ledger.attempts(run.id), story.ablated(ledger, run.id)
+    sd = float(noise(ledger, run.id)["sd"])
+    known = {r.step.id: r for r in reductions.reductions(run, best, attempts)}
+    rows = waterfall(run, best, attempts, workload, told)
+    for row in rows:
+        one = reductions.found(known[row["attempt"]], best, workload, booted, sd) if row["attempt"] in known else None
+        row["ablation"] = None if one is None else one.model_dump(mode="json", exclude={"winner", "step", "workload"})
+        row["ablation_words"] = "not ablated" if one is None else reductions.words(one)
+    return rows
 
 
 def _is_on(pairs: tuple[Any, ...], workload: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from day0.agent import figures
+from day0.agent import figures, story
 from day0.agent.accuracies import accuracy
+from day0.agent.floor import spread
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
@@ -20,6 +21,7 @@ from day0.runs.recipe import (
     Gain,
     LaunchLine,
     ModelPin,
+    Noise,
     Provenance,
     Recipe,
     Step,
@@ -58,6 +60,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
         conditions=figures.conditions(workload, boots),
         gain=_gain(parts, run, winner),
         accuracy=accuracy(parts.ledger, winner.id),
+        noise=_noise(parts.ledger, run, workload, seen.noise),
         stability=_stability(parts, run, winner, workload),
         waterfall=waterfall(run, winner, seen.attempts, workload),
         workload=workload,
@@ -108,6 +111,14 @@ def _gain(parts: Parts, run: Run, winner: Attempt) -> Gain | None:
         pairs=len(last.pairs),
         method=last.method,
     )
+
+
+def _noise(ledger: Ledger, run: Run, workload: Workload, sd: float) -> Noise | None:
+    found = next((f for f in story.floors(ledger, run.id) if f.workload == workload.name), None)
+    if found is None:
+        return None
+    boots = len(found.rates_rps)
+    return Noise(sd=sd, boots=boots, spread=spread(found) if boots else None, why_none=found.why_none)
 
 
 def _stability(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Stability | None:

@@ -109,6 +109,15 @@ class Accuracy(Frozen):
     canaries: tuple[Canary, ...] = ()
 
 
+class Noise(Frozen):
+    """The noise floor that gains and ranges stand on: relative s.d. of a knee between boots of one configuration."""
+
+    sd: float
+    boots: int = Field(default=0, description="of the baseline on this node, booted again for it; 0: the prior stands")
+    spread: float | None = Field(default=None, description="of those boots alone, without the prior")
+    why_none: str = Field(default="", description="why none was booted again")
+
+
 class Step(Frozen):
     """One accepted change on the way from the defaults to this configuration, in order."""
 
@@ -144,6 +153,7 @@ class Recipe(Frozen):
     conditions: Conditions | None = Field(default=None, description="under which the figures stand")
     gain: Gain | None = Field(default=None, description="null: nothing better than the defaults was found")
     accuracy: Accuracy | None = None
+    noise: Noise | None = Field(default=None, description="null: written before it was recorded")
     stability: Stability | None = Field(default=None, description="null: it was not held under load for long")
     waterfall: tuple[Step, ...] = ()
     workload: Workload

@@ -20,6 +20,7 @@ NOTES = {
     "gain": "over the baseline, interleaved boots on the same arrivals: 0.1 = 10 % more; lower: one-sided 95 % bound",
     "accuracy": "shares of right answers on the same questions, at the load that is served; margin, difference and its "
     "one-sided 95 % bound as shares: 0.01 = one point",
+    "noise": "relative s.d. of a knee between boots of one configuration: what gains and ranges stand on",
     "stability": "under load for long, in node seconds; memory in bytes over all accelerators, null = unknown",
     "waterfall": "the accepted changes in their order: key -> [before, after]",
     "workload": "the traffic that it was measured with",
@@ -41,6 +42,7 @@ def headline(recipe: Recipe) -> str:
     lines += [_figure(figure) for figure in recipe.figures]
     lines += [_conditions(recipe)] if recipe.conditions is not None else []
     lines.append(_gain(recipe))
+    lines += [_noise(recipe)] if recipe.noise is not None else []
     if recipe.accuracy is not None:
         against = f" against {recipe.accuracy.reference}" if recipe.accuracy.reference else ""
         lines.append(f"answers: {recipe.accuracy.label}{against}")
@@ -78,8 +80,18 @@ def _gain(recipe: Recipe) -> str:
         return "no configuration was better than the defaults: these are the defaults"
     return (
         f"{gain.gain:+.1%} over {gain.baseline} (at least {gain.lower:+.1%} with 95 % confidence, "
-        f"{gain.pairs} pairs of boots)"
+        f"{gain.pairs} pairs of boots; verdict: better)"
     )
+
+
+def _noise(recipe: Recipe) -> str:
+    noise = recipe.noise
+    if noise is None:
+        return ""
+    where = (
+        f"assumed: {noise.why_none}" if noise.spread is None else f"{noise.boots} boots of the baseline on this node"
+    )
+    return f"noise floor {noise.sd:.1%} ({where})"
 
 
 def _quoted(word: str) -> str:

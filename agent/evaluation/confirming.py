@@ -69,9 +69,9 @@ def confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[bo
             comparison = judge.compare(pairs, incumbent=base.id, challenger=challenger.id, noise=noise, most=most)
         assert comparison is not None
         arena.compared.append(comparison)
-        gain = f"{comparison.gain:+.1%}, 95 % bound {comparison.lower:+.1%}"
+        gain = confirm.told(comparison)
         if not comparison.better:
-            return False, f"{comparison.verdict}: {gain}"
+            return False, gain
     if rules.stability_s > 0 and (why := _unstable(arena, challenger, workload)):
         return False, f"not stable: {why}"
     return True, gain
