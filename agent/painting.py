@@ -15,13 +15,17 @@ LIMIT, SIMULATED = "#d1242f", "#9a6700"
 MISSING = "PNG files need the extra `report`: pip install 'day0[report]'"
 
 
+class Missing(UserError):
+    """What draws them is not installed."""
+
+
 def png(picture: Chart | Waterfall) -> bytes | None:
-    """The picture as a PNG file; None where there is nothing to draw. Raises `UserError` without matplotlib."""
+    """The picture as a PNG file; None where there is nothing to draw. Raises `Missing` without matplotlib."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError(MISSING) from None
+        raise Missing(MISSING) from None
     empty = not picture.shown if isinstance(picture, Chart) else not picture.bars
     if empty:
         return None

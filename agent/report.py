@@ -42,19 +42,23 @@ def write(ledger: Ledger, run_id: str, output: Path) -> tuple[tuple[Path, ...], 
 
     Raises `UserError` for an unknown run and a file that can't be written.
     """
-    files, why = {output: page(ledger, run_id).encode()}, ""
+    _save(output, page(ledger, run_id).encode())
+    files = [output]
     try:
         for name, picture in pictures(ledger, run_id):
             if (data := painting.png(picture)) is not None:
-                files[output.with_name(f"{output.stem}-{name}.png")] = data
-    except UserError as missing:
-        why = str(missing)
-    for file, data in files.items():
-        try:
-            file.write_bytes(data)
-        except OSError as error:
-            raise UserError(f"{file} can't be written: {error.strerror}") from None
-    return tuple(files), why
+                files.append(output.with_name(f"{output.stem}-{name}.png"))
+                _save(files[-1], data)
+    except painting.Missing as missing:
+        return tuple(files), str(missing)
+    return tuple(files), ""
+
+
+def _save(file: Path, data: bytes) -> None:
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise UserError(f"{file} can't be written: {error.strerror}") from None
 
 
 def pictures(ledger: Ledger, run_id: str) -> Iterator[tuple[str, Chart | Waterfall]]:

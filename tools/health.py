@@ -183,4 +183,6 @@ def words(found: Stability) -> str:
         parts.append(f"clocks {found.clock_mhz_median:.0f} MHz, at least {found.clock_mhz_least:.0f}")
     if found.power_w_median is not None:
         parts.append(f"power {found.power_w_median:.0f} W, at most {found.power_w_most:.0f}")
+    if found.clock_mhz_median is None and found.power_w_median is None:
+        parts.append("clocks and power not available")
     return "; ".join([*parts, *([found.unknown] if found.unknown else [])])

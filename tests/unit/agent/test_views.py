@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,13 +9,14 @@ from pathlib import Path
 import pytest
 from day0.agent import report
 from day0.agent.settings import load
-from day0.agent.show import best_line, summary
+from day0.agent.show import summary
+from day0.agent.show_best import best_line, stability_line
 from day0.runs.candidate import Candidate
 from day0.runs.documents import target
 from day0.runs.facts import BootStarted, Knee, KneeFound, LoadPoint, Percentiles, PointMeasured, Rung, Verdict
-from day0.runs.findings import Diagnosis, Explained
+from day0.runs.findings import Diagnosis, Explained, NoiseFloor, Stability
 from day0.runs.ledger import Ledger
-from day0.runs.schema import AttemptStatus, RunRequest
+from day0.runs.schema import AttemptStatus, Comparison, Pair, RunRequest
 from day0.runs.workload import Slo, Workload
 
 EVIL = "<script>alert(1)</script>\x1b[31m"
@@ -112,9 +112,14 @@ def test_s50_the_best_line_names_goodput_its_interval_and_its_labels(finished):
 
 
 def test_show_says_the_best_first_and_s47_what_holds_it_back(finished, day0):
-    _, run, _ = finished
+    ledger, run, (_, _, third) = finished
     code, out, _ = day0("show", run)
     assert code == 0 and out.startswith("w: best is 1.3: 400 tok/s a node")
+    assert "why w is faster (simulated)" in out.split("attempts")[0], "before the attempts"
+    assert "not ablated" in out and "measured as 1.2" in " ".join(out.split())
+    with ledger.write(run) as writer:
+        writer.event("floor", NoiseFloor(workload="w", why_none="not asked for"), attempt=third)
+    assert "w: noise floor 3.0%, assumed and not measured: not asked for (simulated)" in day0("show", run)[1]
     assert "why w is faster (simulated)" in out
     assert "w is held back by: admission cap (48 of 48 ran): raise it" in out and "\x1b[31m" not in out
 
@@ -134,17 +139,15 @@ class Reader(HTMLParser):
         self.words.append(data)
 
 
-def test_s70_a_report_is_one_page_without_scripts_and_what_came_from_outside_is_text(finished, day0, tmp_path):
-    _, run, _ = finished
-    code, out, _ = day0("report", run, "-o", str(tmp_path / "run.html"))
-    assert code == 0 and "run.html" in out
-    page = (tmp_path / "run.html").read_text()
+def test_s70_a_report_is_one_page_without_scripts_and_what_came_from_outside_is_text(finished):
+    ledger, run, _ = finished
+    page = report.page(ledger, run)
     seen = Reader()
     seen.feed(page)
     assert "script" not in seen.tags and "\x1b" not in page and not re.search(r"(src|href)=", page)
     words = " ".join(seen.words)
     assert "<script>alert(1)</script>" in words, "shown as it is"
-    assert seen.tags.count("svg") == 2 and words.count("--max-running-requests=96") == 2
+    assert seen.tags.count("svg") == 4 and words.count("--max-running-requests=96") == 3
     for told in ("Simulated", "Throughput against interactivity", "Latency against load", "limit 2000 ms", "+33.3%"):
         assert told in words
 
@@ -165,11 +168,67 @@ def test_a_report_needs_a_run_and_a_place(finished, day0, tmp_path):
     assert code == 2 and "can't be written" in err
 
 
-def test_s49_two_runs_are_compared_at_one_interactivity(finished, day0):
-    _, run, _ = finished
-    code, out, _ = day0("compare", run, run, "--json")
-    same = json.loads(out)["same_interactivity"]["w"]
-    assert code == 0 and same["first"] == same["second"] == 55.0, "440 tok/s over eight accelerators held"
-    assert same["user_tok_s"] == pytest.approx(1e3 / 68)
-    code, out, _ = day0("compare", run, run)
-    assert "w at 14.7 tok/s per user, per accelerator held" in " ".join(out.split())
+def compared(ledger: Ledger, run: str, challenger: str, incumbent: str, verdict: str) -> None:
+    """A comparison of which nothing came, or a gain."""
+    pairs = tuple(
+        Pair(number=n, first="incumbent", incumbent=knee(2.0), challenger=knee(2.1), log_ratio=0.05) for n in (1, 2)
+    )
+    with ledger.write(run) as writer:
+        writer.add_comparison(
+            Comparison(
+                incumbent=incumbent, challenger=challenger, pairs=pairs, gain=0.05, lower=-0.02, upper=0.13,
+                better=verdict == "better", method="test", verdict=verdict,
+            )
+        )  # fmt: skip
+
+
+def test_s40_a_comparison_is_never_printed_without_its_verdict(finished, day0):
+    ledger, run, (first, second, _) = finished
+    compared(ledger, run, second, first, "not shown")
+    told = "+5.0% (95 % bounds -2.0% to +13.0%; 2 pairs; verdict: not shown)"
+    assert f"w: 1.2 against the baseline: {told} (simulated)" in " ".join(day0("show", run)[1].split())
+    assert told in report.page(ledger, run)
+    (won,) = summary(ledger, run)["winners"]
+    assert [c["verdict"] for c in won["comparisons"]] == ["not shown"] and won["compared"] is None
+
+
+def test_what_was_not_available_under_load_is_said(finished):
+    ledger, run, _ = finished
+    (won,) = summary(ledger, run)["winners"]
+    found = Stability(rate_rps=3.6, seconds=120.0, requests=430, failed=0, unknown="amd-smi is not on this node")
+    told = stability_line({**won, "stability": found.model_dump(mode="json")})
+    assert told.startswith("w: under load for 2 min at 3.6/s, 0.9 x the knee: 0 of 430 requests failed; memory unknown")
+    assert "clocks and power not available" in told and told.endswith("amd-smi is not on this node")
+    assert stability_line(won) == ""
+
+
+def test_the_pictures_of_a_report_lie_beside_it(finished, day0, tmp_path):
+    ledger, run, _ = finished
+    code, out, _ = day0("report", run, "-o", str(tmp_path / "run.html"))
+    files = sorted(file.name for file in tmp_path.glob("*.png"))
+    kinds = ("changes", "interactivity", "latency", "tpot")
+    assert code == 0 and files == [f"run-w-{kind}.png" for kind in kinds] and all(name in out for name in files)
+    assert (tmp_path / "run.html").read_text() == report.page(ledger, run)
+    for file in tmp_path.glob("*.png"):
+        data = file.read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 10_000
+
+
+def test_every_picture_names_its_axes_its_limit_its_knees_and_that_it_is_simulated(finished):
+    ledger, run, _ = finished
+    made = dict(report.pictures(ledger, run))
+    latency, wide = made["w-latency"], made["w-interactivity"]
+    assert (latency.x, latency.y) == ("offered requests/s per node", "p95 TTFT, ms")
+    assert latency.limit == (2000.0, "limit 2000 ms")
+    assert [s.name for s in latency.shown] == ["baseline 1.1", "leader 1.3"]
+    assert [(m.name, m.low, m.high) for m in latency.marks] == [
+        ("knee of baseline 2/s", 2.0, 2.4),
+        ("knee of leader 4/s", 4.0, 4.8),
+    ]
+    assert wide.y == "output tok/s per accelerator held"
+    assert wide.wall == (20.0, "limit 50 ms TPOT: at least 20 tok/s per user")
+    assert {picture.label for picture in made.values()} == {"simulated"}
+    assert all("simulated" in picture.svg() for picture in made.values())
+    (first, last) = made["w-changes"].bars
+    assert (first.note, last.note) == ("not ablated", "without it the winner loses 25.0%")
+    assert last.without == pytest.approx(0.5) and last.end == pytest.approx(1.0)

@@ -82,7 +82,7 @@ def test_the_head_tells_people_what_it_is():
         "/home/me/tiny on cpu, workload cpu-chat",
         "goodput: 123.5 tok/s (110 to 140) [short]",
         "knee: 2.5 requests/s (2 to -) [short]",
-        "+38.0% over SGLang's defaults (at least +31.0% with 95 % confidence, 4 pairs of boots)",
+        "+38.0% over SGLang's defaults (at least +31.0% with 95 % confidence, 4 pairs of boots; verdict: better)",
         "again:   day0 replay recipe-r12345678-1-cpu-chat.yaml",
         "by hand: python -m sglang.launch_server --port {port} 'a b'",
     ):
