@@ -5,6 +5,7 @@ from day0.agent.policy.axes import Option, Site, all_axes, offers
 from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import ModelFacts, NodeFacts
 from day0.runs.workload import Objective, Target, Workload
+from day0.tools.engines import router
 
 NODE = NodeFacts(name="n", cores=2)
 
@@ -55,6 +56,8 @@ def test_every_flag_of_every_axis_exists_in_the_released_engine(site, gpu_site):
             for option in axis.options(place):
                 for flag, value in option.flags.items():
                     spec = place.engine.flag(flag)
+                    if spec is None and flag in router.FLAGS:
+                        continue  # of a package beside the engine, where a build has it
                     assert spec is not None, f"{axis.name}: --{flag}"
                     assert spec.takes_value != isinstance(value, bool) or value is None, f"{axis.name}: --{flag}"
                     assert not spec.choices or str(value) in spec.choices, f"{axis.name}: --{flag} {value}"
