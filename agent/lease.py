@@ -72,15 +72,15 @@ class Lease:
     def begin(self) -> BootStarted:
         """The fact that a boot begins; its port stands as 0, since each launch gets a fresh one."""
         self.started_s = self.node.clock.now()
-        inputs = self.inputs
-        line = inputs.engine.launch(inputs.launched(self.candidate), inputs.engine_facts, host="127.0.0.1", port=0)
+        inputs, facts = self.inputs, self.inputs.engine_facts.of(self.candidate.build)
+        line = inputs.engine.launch(inputs.launched(self.candidate), facts, host="127.0.0.1", port=0)
         return BootStarted(boot=self.boot, argv=line.argv, env=dict(line.env))
 
     @contextmanager
     def open(self) -> Iterator[Booted]:
         """The server, ready by a real generation, and its load generator. Raises as `day0.tools.serve.serve`."""
         inputs, target = self.inputs, self.inputs.target
-        caches = inputs.engine.caches
+        caches, facts = inputs.engine.caches, inputs.engine_facts.of(self.candidate.build)
         spec = SandboxSpec(
             role="server",
             environment=inputs.environments.folder(self.candidate.build),
@@ -104,7 +104,7 @@ class Lease:
         try:
             with (
                 generator as harness,  # it imports its client while the server boots
-                serve(self.node, spec, inputs.engine, candidate, inputs.engine_facts, target, prepare) as server,
+                serve(self.node, spec, inputs.engine, candidate, facts, target, prepare) as server,
             ):
                 try:
                     yield Booted(self, harness, server)

@@ -95,7 +95,8 @@ def failed_verdict(evidence: str, issue: str) -> Verdict:
 
 def same_line(recipe: Recipe, inputs: ClimbInputs) -> None:
     """Raises `CandidateFailed` unless this day0 launches the candidate by the very line of the recipe."""
-    launch = inputs.engine.launch(recipe.candidate(), inputs.engine_facts, host=HOST, port=0)
+    asked = recipe.candidate()
+    launch = inputs.engine.launch(asked, inputs.engine_facts.of(asked.build), host=HOST, port=0)
     mine = placeholders(launch.argv, recipe.model.id)
     if mine != recipe.launch.argv:
         raise CandidateFailed(

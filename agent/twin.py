@@ -13,6 +13,7 @@ from day0.agent.settings import Settings, home_folder
 from day0.agent.stepped import SteppedPool
 from day0.runs.errors import UserError
 from day0.runs.schema import Run
+from day0.runs.values import FrozenMap
 from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import CancelToken
@@ -57,11 +58,19 @@ def on_source(world: World, spec: str) -> World:
 
 
 def chosen(target: Target, world: World, name: str, engine_source: str = "") -> Target:
-    """The target with its world pinned: by name, engine source and the digest of its content."""
+    """The target with its world pinned: by name, engine source and the digest of its content; on all of its node."""
     own = Path(name)
     place = str(own.expanduser().absolute()) if own.suffix in {".yaml", ".yml"} else world.name
     place += f"{ON}{engine_source}" if engine_source else ""
-    return target.model_copy(update={"world": place, "world_digest": world.digest()})
+    return on_all(target, world).model_copy(update={"world": place, "world_digest": world.digest()})
+
+
+def on_all(target: Target, world: World) -> Target:
+    """The target on a node of the world's size: its starting layout takes all accelerators that are there."""
+    flags = dict(target.base_flags)
+    if target.gpus != world.node.gpus and flags.get("tp-size") == target.gpus:
+        flags["tp-size"] = world.node.gpus
+    return target.model_copy(update={"gpus": world.node.gpus, "base_flags": FrozenMap(flags)})
 
 
 def world_of(target: Target) -> World:

@@ -38,7 +38,7 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
     boots = own_boots(parts.ledger, winner, seen.attempts if winner.id == run.baseline else (winner,), workload)
     if not boots:
         raise Infrastructure(f"{winner.id} has no knee on {workload.name}")
-    launch = parts.engine.launch(candidate, inputs.engine_facts, host=HOST, port=0)
+    launch = parts.engine.launch(candidate, inputs.engine_facts.of(candidate.build), host=HOST, port=0)
     return Recipe(
         replay=f"day0 replay recipe-{run.id}-{workload.name}.yaml",
         engine=EnginePin(

@@ -38,6 +38,10 @@ class EngineFacts(Frozen):
         """The flag of that name or alias, without dashes."""
         return self.by_name.get(name)
 
+    def of(self, build: str) -> EngineFacts:
+        """As far as they tell of another build: pinned by its digest, it shows version and flags once it boots."""
+        return self if build == self.build else self.model_copy(update={"build": build, "version": "unknown"})
+
     @cached_property
     def by_name(self) -> dict[str, FlagSpec]:
         """Every flag by its name and aliases; a name wins over an alias, an earlier alias over a later one."""

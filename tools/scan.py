@@ -46,7 +46,9 @@ _WORD = re.compile(rb"[A-Za-z]{4,}")
 _WHOLE_WORD = re.compile(rb"(?<=[^A-Za-z])[A-Za-z]{4,}(?=[^A-Za-z])")
 _WARNS = re.compile(
     rb"\bWARNING\b|\b\w*Warning: |\bwarnings\.warn\b|^W\d{4} |\[W\d+|Ignore import error|Module Not Found"
+    rb"|server_args=ServerArgs\(|non-default args: |with config: model="
 )
+"""a mere warning, or an engine that tells how it is configured: names of settings are no errors"""
 _THROWN = re.compile(rb"^[\w.]+(?:Error|Exception|Interrupt|Fault|Timeout|Exit|OutOfResources)\b")
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from day0.agent import twin
 from day0.agent.evaluation.arena import Arena
 from day0.agent.evaluation.confirming import Winner, winner
 from day0.agent.evaluation.drawn import drawn
@@ -68,9 +69,8 @@ def request_of(job: Job, found: World) -> RunRequest:
     """The request of a run. Raises `UserError`."""
     target = documents.target(TARGET)
     rules = job.rules or target.measure
-    target = target.model_copy(
-        update={"measure": rules, "gpus": found.node.gpus, "world": found.name, "world_digest": found.digest()}
-    )
+    pinned = {"measure": rules, "world": found.name, "world_digest": found.digest()}
+    target = twin.on_all(target, found).model_copy(update=pinned)
     return RunRequest(
         model=found.model.id,
         revision=found.model.digest(),

@@ -66,8 +66,7 @@ def admit(action: TryCandidate, view: RunView, *, check: Check = check_flags) ->
     own = FrozenMap((k, v) for k, v in candidate.env.items() if base_env.get(k) != v)
     try:
         # what the target itself sets is not the candidate's doing; what another image offers is known once it boots
-        other = candidate.build in view.images
-        facts = view.engine.model_copy(update={"build": candidate.build}) if other else view.engine
+        facts = view.engine.of(candidate.build) if candidate.build in view.images else view.engine
         check(candidate.model_copy(update={"env": own}), facts, model=view.model)
     except Refused as refused:
         return refused

@@ -61,8 +61,8 @@ def job(file: Path):
 def arena_of(job, tmp_path: Path):
     numbers = count()
 
-    def make(found: World, policy: str = "default") -> Arena:
-        asked = request_of(job(policy), found).model_copy(update={"workloads": (TRAFFIC,)})
+    def make(found: World, policy: str = "default", most: int = 2) -> Arena:
+        asked = request_of(job(policy), found).model_copy(update={"workloads": (TRAFFIC,), "max_attempts": most})
         return Arena(found, asked, tmp_path / f"arena-{next(numbers)}")
 
     return make

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.errors import UserError
+from day0.runs.facts import FailureClass
 from day0.tools import known
 from day0.tools.anchors import anchors_of
 from day0.tools.diagnose import EVIDENCE_CHARS, count_lines, diagnose
@@ -212,3 +213,10 @@ cause: x
     with pytest.raises(UserError, match=re.escape(said)):
         read_issues({"k.yaml": text})
     assert [issue.id for issue in read_issues({"k.yaml": f"# notes\n{one}---\n{two}"})] == ["first", "second"]
+
+
+def test_how_an_engine_is_configured_is_never_why_it_failed():
+    """Names of settings hold words of trouble: an unknown crash stays one, and is not taken for the network's."""
+    told = b"server_args=ServerArgs(tokenizer_backend='huggingface', load_fail_policy=None, dist_timeout=None)"
+    log = b"[2026-11-30 00:02:19] " + told + b"\n[2026-11-30 00:02:30] no such thing as a seventh rank\n"
+    assert diagnose(log).failure == FailureClass.UNKNOWN

@@ -254,3 +254,15 @@ def test_whatever_is_asked_the_guard_answers_and_admits_only_known_flags(shared_
     else:
         assert answer.reason
     assert ask(shared_node, flags, env).__class__ is answer.__class__
+
+
+def test_another_image_is_admitted_by_what_is_known_of_the_first(make_node, glm):
+    """The engine's own check knows the flags of one build; what a further image has shows once it boots."""
+    node = make_node(**glm)
+    view = node.view(images={"sha256:other": "the next release"})
+    action = TryCandidate(
+        parent="r0.1", image="sha256:other", flags={"stream-interval": 4}, hypothesis="it pays", expected_gain=0.1
+    )
+    made = admit(action, view, check=Sglang().check)
+    assert not isinstance(made, Refused) and made.build == "sha256:other"
+    assert view.engine.of("sha256:other").version == "unknown" and view.engine.of(view.engine.build) is view.engine
