@@ -67,6 +67,13 @@ class Hub:
     token: str | None = field(default=None, repr=False)
 
     @property
+    def at(self) -> str:
+        """The hub's address."""
+        from huggingface_hub import constants
+
+        return self.endpoint or str(constants.ENDPOINT)
+
+    @property
     def cache(self) -> Path:
         """The folder, in the hub client's own layout."""
         return self.home / "models" / "hub"
@@ -80,7 +87,7 @@ class Hub:
         from huggingface_hub import HfApi
 
         with told(name, revision):
-            api = HfApi(endpoint=self.endpoint, token=self.token)
+            api = HfApi(endpoint=self.at, token=self.token)
             info = api.model_info(name, revision=revision or None, timeout=LIST_TIMEOUT_S, files_metadata=True)
         if info.id and info.id != name:
             raise UserError(f"{name} was renamed on the hub to {info.id}: ask for it by that name")
@@ -168,7 +175,7 @@ class Hub:
                     cache_dir=self.cache,
                     allow_patterns=[_literally(f.name) for f in batch],
                     max_workers=WORKERS,
-                    endpoint=self.endpoint,
+                    endpoint=self.at,
                     token=self.token,
                     tqdm_class=_silent(),
                 )

@@ -139,3 +139,31 @@ def test_names_that_would_leave_the_folder_are_not_taken(hub, tmp_path):
     listing = Hub(tmp_path, hub.url).listing(ID)
     assert not [f for f in listing.files if "evil" in f.name or "hidden" in f.name]
     assert hub_fetch.gb(5_000_000) == "5.0 MB" and hub_fetch.gb(399_000_000_000) == "399.0 GB"
+
+
+def test_s60_a_run_asks_for_a_hub_model_by_its_commit_and_fetches_its_weights_when_it_begins(
+    hub, tmp_path, monkeypatch
+):
+    from day0.agent import compose, finding
+    from day0.agent.settings import Settings
+    from day0.runs import documents
+    from day0.runs.schema import Run, RunRequest
+
+    # what HF_ENDPOINT says when the client is imported
+    files = "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", hub.url + files)
+    settings, target = Settings(home=tmp_path), documents.target("cpu")
+    found = finding.local(ID, target, settings)
+    assert (found.model, found.revision, found.facts.layers) == (ID, "a" * 40, 2)
+    assert not hub.gets("/cdn/"), "no weights before a run begins"
+    work = (documents.workload("cpu-chat"),)
+    request = RunRequest(model=found.model, revision=found.revision, target=target, workloads=work)
+    said = []
+    folder = compose.model_folder(Run.model_construct(id="r1", request=request), settings, said.append)
+    assert (folder / "model-00001-of-00002.safetensors").read_bytes() == FIRST and said
+    brings = {**FILES, "config.json": CONFIG[:-1] + b', "auto_map": {"AutoModel": "modeling_x.X"}}'}
+    hub.models[ID] = Model(brings, commit="b" * 40)
+    again = finding.local(ID, target, settings)
+    assert again.revision == "b" * 40, "another commit is another run"
+    assert any("trust_remote_code needs a person's consent" in w for w in again.facts.warnings)
