@@ -104,18 +104,22 @@ def make(settings: Settings, target: Target, cancel: CancelToken) -> DockerNode:
     )
 
 
-def sweep(settings: Settings) -> int:
-    """Removes containers that dead runs of this home left, where it ever had any; how many."""
+def sweep(settings: Settings) -> str:
+    """Removes containers that dead runs of this home left, where it ever had any; what to tell, empty for nothing."""
     from day0.sandboxes.docker_janitor import sweep as remove
 
     folder = settings.home / "nodes" / "docker"
     if not folder.is_dir():
-        return 0
-    engine = _daemon()
+        return ""
     try:
-        return len(remove(engine, str(folder.absolute())).stopped)
+        engine = _daemon()
+    except Infrastructure as error:
+        return f"containers of dead runs, if there are any, stay: {error}"
+    try:
+        swept = remove(engine, str(folder.absolute()))
     finally:
         engine.close()
+    return f"removed {len(swept.stopped)} containers of dead runs" if swept.stopped else ""
 
 
 def _daemon() -> DockerEngine:

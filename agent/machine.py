@@ -95,8 +95,8 @@ def gc(days: float, *, sweep_only: bool) -> None:
     """Cleans up; what a recipe or an unfinished run names is kept."""
     settings = settings_.load()
     swept = compose.local_node(settings, stopping()).sweep()
-    if removed := contained.sweep(settings):
-        say(f"removed {removed} containers of dead runs")
+    if told := contained.sweep(settings):
+        say(told)
     say(
         f"stopped {len(swept.stopped)} processes of dead runs"
         + (f", {len(swept.failed)} would not die" if swept.failed else "")
