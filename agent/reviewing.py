@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from day0.agent.looking import say, say_json, table
+from day0.agent.patch_evidence import evidence
 from day0.agent.policy.untrusted import clean, line
 from day0.agent.settings import redacted
 from day0.agent.sources import opened
@@ -85,6 +86,7 @@ def show(patch_id: str, *, as_json: bool) -> None:
             "gone": list(found[-1].patch.gone),
             "reviews": [{"run": r.run, "status": r.status, "reason": r.reason} for r in found],
             "attempts": attempts_with(ledger, found),
+            "evidence": [told.model_dump(mode="json") for told in evidence(ledger, found)],
         }
     if as_json:
         say_json(told)
@@ -99,6 +101,14 @@ def show(patch_id: str, *, as_json: bool) -> None:
         say(
             f"{'attempt:':10} {ran['attempt']} {ran['status']}{' ' + line(ran['reason'], 200) if ran['reason'] else ''}"
         )
+    for told_of in told["evidence"]:
+        label = " [simulated]" if told_of["simulated"] else ""
+        say(f"{'evidence:':10} {line(told_of['model'], 120)} on {line(told_of['target'])}{label}")
+        for seen in told_of["rows"]:
+            before, after = (line(seen[side], 200) or "nothing" for side in ("before", "after"))
+            say(f"{'':10} {line(seen['what'], 80)}: {before} -> {after}")
+        for text in told_of["engaged"]:
+            say(f"{'':10} gone from the log of a boot with it: {line(text, 200)}")
     say()
     print_diff(found[-1].patch)
 

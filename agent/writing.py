@@ -28,6 +28,7 @@ from day0.runs.recipe import (
 )
 from day0.runs.schema import Attempt, Run
 from day0.runs.workload import Workload
+from day0.tools.publish_text import waiver
 from day0.tools.revision import file_hashes
 
 
@@ -54,6 +55,8 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
             flags=candidate.flags, env=candidate.env, patches=candidate.patches, tables=candidate.tables
         ),
         patches=inputs.patches_of(candidate),
+        patched=bool(candidate.patches),
+        waiver=waiver(inputs.patches_of(candidate), pulls=(), model=candidate.model) if candidate.patches else "",
         tables=inputs.tables_of(candidate),
         launch=LaunchLine(argv=placeholders(launch.argv, candidate.model), env=dict(launch.env)),
         figures=figures.figures(workload, boots, seen.noise, simulated=run.request.target.kind == "twin"),

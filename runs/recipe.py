@@ -147,6 +147,8 @@ class Recipe(Frozen):
     model: ModelPin
     configuration: Configuration
     patches: tuple[Patch, ...] = Field(default=(), description="whole, in the order they are applied")
+    patched: bool = Field(default=False, description="it needs changes to the engine that its image does not have")
+    waiver: str = Field(default="", description="what a benchmark asks of a recipe that is patched")
     tables: tuple[Table, ...] = Field(default=(), description="whole: rows of tuned kernels")
     launch: LaunchLine
     figures: tuple[Figure, ...] = Field(min_length=1)

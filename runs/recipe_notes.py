@@ -13,6 +13,8 @@ NOTES = {
     "model": "the revision is a hub commit or the hash of the folder's content",
     "configuration": "flags as the engine's --help spells them, without dashes; patches and tables by digest",
     "patches": "changes to the engine's source, whole; before and after are sha256 of each file",
+    "patched": "true: the image as it was shipped can't run this; engine pull requests first, then cookbook, then this",
+    "waiver": "what is patched, why, where it stands upstream and when it goes: the form that InferenceX asks for",
     "tables": "rows of tuned kernels, whole; the variable names the file to the engine",
     "launch": "the line as it was run; {port}, {model} and {host} differ from boot to boot",
     "figures": "value, and the range in which a replay counts as the same; all throughputs are per whole node",
@@ -43,6 +45,8 @@ def headline(recipe: Recipe) -> str:
     lines += [_conditions(recipe)] if recipe.conditions is not None else []
     lines.append(_gain(recipe))
     lines += [_noise(recipe)] if recipe.noise is not None else []
+    if recipe.patches:
+        lines.append(f"patched: depends on {len(recipe.patches)} changes to the engine's source (see patches, waiver)")
     if recipe.accuracy is not None:
         against = f" against {recipe.accuracy.reference}" if recipe.accuracy.reference else ""
         lines.append(f"answers: {recipe.accuracy.label}{against}")

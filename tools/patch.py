@@ -16,11 +16,11 @@ from day0.runs.facts import FailureClass
 from day0.runs.patches import Patch, Table
 from day0.runs.values import sha256
 from day0.sandboxes.base import Sandbox
-from day0.tools import codemods, patch_git, patch_rules
+from day0.tools import codemods, patch_git, patch_minimal, patch_rules
 from day0.tools.codemods.base import Files, Over, Source
 from day0.tools.workspace import WORKSPACE, source_of
 
-__all__ = ["WORKSPACE", "Files", "Over", "Source", "applied", "dress", "from_diff", "made", "source_of"]
+__all__ = ["WORKSPACE", "Files", "Over", "Source", "applied", "dress", "from_diff", "made", "same_program", "source_of"]
 
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]\n]{0,80}\]\s*", re.M)
 """Time and rank in front of a line of SGLang's log."""
@@ -57,7 +57,49 @@ def made(
 
 def from_diff(diff: str, source: Source, *, build: str, name: str, title: str, why: str) -> Patch:
     """A diff that an LLM or a person wrote. Raises `Refused` with the one reason against it; `Infrastructure`."""
-    return _patch(_ended(diff), source, name=name, title=title, author="llm", build=build, why=why)
+    made = _patch(_ended(diff), source, name=name, title=title, author="llm", build=build, why=why)
+    fewer = _smallest(made.diff, source)
+    if fewer == made.diff:
+        return made
+    return _patch(fewer, source, name=name, title=title, author="llm", build=build, why=why)
+
+
+def _smallest(diff: str, source: Source) -> str:
+    """Without hunks that change nothing a compiler or Python sees: a reviewer reads only what does something."""
+    if len(patch_minimal.hunks(diff)) < 2:
+        return diff
+    files = {f.path: text for f in patch_rules.read(diff) if not f.new and (text := source(f.path)) is not None}
+    whole = patch_git.apply(diff, files)
+
+    def works(fewer: str) -> bool:
+        try:
+            after = {**files, **patch_git.apply(fewer, files)}
+        except Refused:
+            return False
+        return set(after) == set(whole) and all(same_program(p, after[p], whole[p]) for p in whole)
+
+    return patch_minimal.minimal(diff, works)
+
+
+def same_program(path: str, one: str, other: str) -> bool:
+    """Whether two texts of a file are the same to Python, or to a compiler for ROCm and for CUDA; else to the byte."""
+    if one == other:
+        return True
+    if path.endswith((".py", ".pyi")):
+        import ast
+
+        try:
+            return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+        except (SyntaxError, ValueError, RecursionError):
+            return False
+    if path.endswith((".cu", ".cuh", ".h", ".hpp", ".hip")):
+        from day0.tools.codemods import rocm_guard
+
+        try:
+            return all(rocm_guard.seen(one, path, m) == rocm_guard.seen(other, path, m) for m in rocm_guard.COMPILERS)
+        except Refused:
+            return False
+    return False
 
 
 def _ended(diff: str) -> str:

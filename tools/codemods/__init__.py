@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from day0.runs.errors import Refused
-from day0.tools.codemods import nextn_prefixes, rocm_guard
+from day0.tools.codemods import architecture_alias, nextn_prefixes, rocm_guard
 from day0.tools.codemods.base import Codemod, Source
 
-CODEMODS: dict[str, Codemod] = {codemod.name: codemod for codemod in (nextn_prefixes.CODEMOD, rocm_guard.CODEMOD)}
+CODEMODS: dict[str, Codemod] = {
+    codemod.name: codemod for codemod in (nextn_prefixes.CODEMOD, rocm_guard.CODEMOD, architecture_alias.CODEMOD)
+}
 
 
 def codemod(name: str) -> Codemod:

@@ -36,6 +36,7 @@ CUDA_ONLY = re.compile(
 """What else no ROCm has: to find it in force without a counterpart refuses the change."""
 ROCM = ("USE_ROCM 1", "__HIP_PLATFORM_AMD__ 1", "__HIP__ 1", "__HIPCC__ 1")
 CUDA = ("__CUDACC__ 1", "__NVCC__ 1")
+COMPILERS = (ROCM, CUDA)
 KERNELS = (
     "sglang/python/sglang/jit_kernel/csrc/elementwise/fused_metadata_copy.cuh",
     "sglang/python/sglang/kernels/jit/csrc/elementwise/fused_metadata_copy.cuh",
@@ -142,7 +143,7 @@ def _verify(old: str, new: str, path: str) -> None:
     left = [written for _, written in included(new, path, ROCM) if _foreign(written)]
     if left:
         raise Refused(f"{path} still includes {left[0]} for ROCm after the change")
-    before, after = (_seen(text, path, CUDA) for text in (old, new))
+    before, after = (seen(text, path, CUDA) for text in (old, new))
     if before != after:
         raise Refused(f"{path} would change for CUDA too")
 
@@ -152,7 +153,7 @@ def included(text: str, path: str, macros: tuple[str, ...]) -> list[tuple[int, s
     return _preprocessed(text, path, macros)[1]
 
 
-def _seen(text: str, path: str, macros: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def seen(text: str, path: str, macros: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """What a compiler sees, without blank lines, and the headers that it would read."""
     out, includes = _preprocessed(text, path, macros)
     return [line for line in out.splitlines() if line.strip()], [written for _, written in includes]

@@ -119,7 +119,7 @@ def test_both_blockers_are_found_in_a_real_layout_mended_and_gone(tmp_path):
     with node.open(SandboxSpec("job", build.name, "r1.1")) as sandbox:
         base = patch.source_of(sandbox)
         assert base(f"sglang/python/{KERNEL}") == FILES[KERNEL] and base("sglang/python/nothing.py") is None
-        made = [patch.made(name, base, build=build.name, config=config) for name in codemods.CODEMODS]
+        made = [patch.made(name, base, build=build.name, config=config) for name in ("nextn-prefixes", "rocm-guard")]
         before = node.site.real(build)
         assert defects.unrecognised(config, before[drafts.drafts]) == ("model.eh_proj", "model.shared_head.head")
         patch.dress(sandbox, made, (), {})
@@ -145,10 +145,11 @@ def test_s76_a_release_that_has_both_says_already_upstream(tmp_path):
     own = on(source, NEW)
     assert own.faults[0].when.drafts == "sglang/python/sglang/srt/models/glm4_moe.py"
     assert defects.unrecognised(dict(own.model.config), source[own.faults[0].when.drafts]) == ()
-    said = tuple(codemods.outlook(source, dict(WORLD.model.config)))
+    said = [line for line in codemods.outlook(source, dict(WORLD.model.config)) if "alias" not in line]
     assert len(said) == 2 and all("already upstream (sglang PR" in line for line in said)
-    old = tuple(codemods.outlook(unpacked(tmp_path, OLD, FILES), dict(WORLD.model.config)))
-    assert all("would need it" in line for line in old)
+    old = unpacked(tmp_path, OLD, FILES)
+    said = [line for line in codemods.outlook(old, dict(WORLD.model.config)) if "alias" not in line]
+    assert len(said) == 2 and all("would need it" in line for line in said)
 
 
 def test_the_draft_class_is_read_from_the_engines_own_configuration():
