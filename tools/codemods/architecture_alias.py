@@ -109,11 +109,8 @@ def _needs(relative: Relative) -> set[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"getattr", "hasattr"}
         and len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
     }  # fmt: skip
-    read = set()
-    for node in ast.walk(module):
-        loads = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-        if loads and ast.unparse(node.value) in {"config", "self.config"}:
-            read.add(node.attr)
+    loads = (n for n in ast.walk(module) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load))
+    read = {node.attr for node in loads if ast.unparse(node.value) in {"config", "self.config"}}
     return {name for name in read - guarded if not name.startswith("_")}
 
 
