@@ -68,7 +68,7 @@ def test_a_guard_hides_from_rocm_what_it_lacks_and_leaves_cuda_as_it_was(text):
     made, found = rocm_guard.guarded(text, METADATA)
     assert defects.missing_header(METADATA, ((METADATA, made),)) == ""
     assert bool(found) == bool(defects.missing_header(METADATA, ((METADATA, text),)))
-    assert rocm_guard._seen(made, METADATA, rocm_guard.CUDA) == rocm_guard._seen(text, METADATA, rocm_guard.CUDA)
+    assert rocm_guard.seen(made, METADATA, rocm_guard.CUDA) == rocm_guard.seen(text, METADATA, rocm_guard.CUDA)
     assert rocm_guard.guarded(made, METADATA) == (made, set()), "again: nothing to change"
     kept = [line for line in made.splitlines() if line not in text.splitlines()]
     assert all(line.startswith(("#ifndef", "#else", "#endif", "#include <hip/")) for line in kept)
