@@ -157,6 +157,13 @@ def test_an_error_in_a_warning_is_no_failure():
     assert diagnose(log.replace(b"WARNING: ", b"") + NOISE).failure == "unsupported_arch"
 
 
+def test_an_engine_that_tells_its_configuration_shows_no_failure():
+    told = b"[2026-12-01 10:00:00] server_args=ServerArgs(model_path='/m', download_dir=None, on_error='fail')"
+    assert diagnose(told).failure == "unknown"
+    waits = told + b"\n[aiter] waiting for baton release at /root/.aiter/jit/build/lock_module_moe\n"
+    assert diagnose(waits).issue == "jit-stale-lock"
+
+
 def test_an_error_of_another_program_is_unknown_and_shown():
     found = diagnose(b"Traceback (most recent call last):\nModuleNotFoundError: No module named 'flask'\nbye\n")
     assert (found.failure, found.confidence) == ("unknown", 0.0)
