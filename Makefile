@@ -37,10 +37,11 @@ test-all: $(VENV)/.dev  ## everything that this machine can run; what it cannot 
 	$(PY) -m pytest -q --timeout 600 tests/crash tests/packaging
 	$(PY) -m pytest -q --timeout 600 tests/engine
 
-bench: $(VENV)/.dev engine  ## figures and ratios, printed, never asserted (about 80 min; goes on where it was stopped)
+bench: $(VENV)/.dev engine  ## figures and ratios, printed, never asserted (about 100 min; goes on where it was stopped)
 	$(PY) bench/overhead.py
 	$(PY) bench/simulator.py
 	$(PY) bench/judging.py
+	$(PY) bench/equal.py
 	$(PY) bench/knee_grid.py
 	$(PY) bench/knee_real.py
 	$(PY) bench/twin_eval.py

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from day0.agent import crashpoints, reductions, seeing, story
+from day0.agent import reductions, seeing, story
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
@@ -113,7 +113,6 @@ def _ablate(  # noqa: PLR0917
     with parts.ledger.write(run.id) as writer:
         writer.event("ablated", result, attempt=winner, key=f"ablated:{winner}:{one.step.id}:{workload.name}")
     tell(parts, run.id, 8, f"{workload.name}: the change of {_short(one.step.id)}: {reductions.words(result)}")
-    crashpoints.reached("ablated")
 
 
 def own_of(candidate: Candidate, run: Run) -> Candidate:

@@ -13,6 +13,8 @@ import signal
 POINTS = (
     "submitted",
     "surveyed",
+    "floor-boot",
+    "floor-measured",
     "proposed",
     "admitted",
     "attempt-started",

@@ -9,6 +9,7 @@ boot.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -79,10 +80,11 @@ def price_s(run: Run, attempts: tuple[Attempt, ...]) -> float:
     return run.request.target.measure.floor_boots * (seeing.boot_s(run.request, attempts) + loads)
 
 
-def repeated(baseline: Attempt, workload: str) -> tuple[float, ...]:
-    """Its knees so far, requests/s: the first one and those of the repetitions."""
+def repeated(baseline: Attempt, workload: str, lost: Collection[int] = ()) -> tuple[float, ...]:
+    """Its knees so far, requests/s: the first one and those of the repetitions, without boots that were lost."""
     known = baseline.knee(workload)
-    again = [k.rate_rps for _, rung, k in baseline.knees if rung == Rung.REPEAT and k.workload == workload]
+    seen = [(boot, k) for boot, rung, k in baseline.knees if rung == Rung.REPEAT and k.workload == workload]
+    again = [k.rate_rps for boot, k in seen if boot not in lost]
     return () if known is None else (known.rate_rps, *again)
 
 
@@ -125,7 +127,7 @@ def _earlier(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
 
 def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
     boots, failed = run.request.target.measure.floor_boots, ""
-    done = len({boot for boot, rung, _ in base.knees if rung == Rung.REPEAT})
+    done = len({boot for boot, rung, _ in base.knees if rung == Rung.REPEAT} - lost_boots(parts, base))
     if done < boots:
         price = price_s(run, parts.ledger.attempts(run.id))
         share = price / (run.request.budget_hours * 3600)
@@ -141,14 +143,23 @@ def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
             failed = f"the baseline had no knee when it booted again: {error.evidence}"
             break
         crashpoints.reached("floor-boot")
-    return found(run.id, run.request, parts.ledger.attempt(base.id), current_view(parts, run).node, failed)
+    lost = lost_boots(parts, base)
+    return found(run.id, run.request, parts.ledger.attempt(base.id), current_view(parts, run).node, failed, lost)
 
 
-def found(run: str, request: RunRequest, base: Attempt, node: NodeFacts, failed: str = "") -> tuple[NoiseFloor, ...]:
-    """What the repetitions come to, by workload; `failed` is why they ended early."""
+def lost_boots(parts: Parts, base: Attempt) -> frozenset[int]:
+    """Boots of the baseline that a kill or a dead node cut short: what they told is measured again."""
+    boots = parts.ledger.boots(base.run, attempt=base.id)
+    return frozenset(b.number for b in boots if b.ended is None or b.ended.reason == "lost")
+
+
+def found(  # noqa: PLR0917
+    run: str, request: RunRequest, base: Attempt, node: NodeFacts, failed: str = "", lost: Collection[int] = ()
+) -> tuple[NoiseFloor, ...]:
+    """What the repetitions come to, by workload; `failed` is why they ended early, `lost` are boots cut short."""
     out = []
     for workload in request.workloads:
-        rates = repeated(base, workload.name)
+        rates = repeated(base, workload.name, lost)
         if len(rates) < LEAST_BOOTS:
             why = failed or ("too few boots" if rates else "the baseline has no knee")
             out.append(NoiseFloor(workload=workload.name, why_none=why))

@@ -61,18 +61,30 @@ class Outcome:
     outside: float
 
 
-def floors(logs: Numbers) -> Numbers:
-    """The noise floor as a run has it: its prior and the spread of each arm's own boots (`judge.noise_floor`)."""
+def floors(logs: Numbers, before: Numbers) -> Numbers:
+    """The noise floor as a run has it: its prior, the spread of each arm's own boots, and what was measured before.
+
+    `before` is of shape (trials, boots): the baseline's boots before the search, none or three (`judge.noise_floor`).
+    """
     pairs = logs.shape[1]
     squares = ((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum(axis=(1, 2))
-    squares = squares + judge.PRIOR_WEIGHT * judge.NOISE_PRIOR**2
-    return np.asarray(np.sqrt(squares / (judge.PRIOR_WEIGHT + 2 * (pairs - 1))), dtype=np.float64)
+    boots = before.shape[1]
+    weight = judge.MEASURED_PRIOR_WEIGHT if boots > 2 else judge.PRIOR_WEIGHT
+    squares = squares + weight * judge.NOISE_PRIOR**2 + (boots * before.var(axis=1) if boots else 0.0)
+    freedom = weight + 2 * (pairs - 1) + max(0, boots - 1)
+    return np.asarray(np.sqrt(squares / freedom), dtype=np.float64)
 
 
-def play(noise: Noise, gain: float, *, most: int = MOST, floor: float | None = None, trials: int = TRIALS) -> Outcome:
-    """Runs comparisons to their end by the very functions that judge a run. `floor` None: as a run has it."""
+def play(
+    noise: Noise, gain: float, *, most: int = MOST, floor: float | None = None, trials: int = TRIALS, repeats: int = 0
+) -> Outcome:
+    """Runs comparisons to their end by the very functions that judge a run. `floor` None: as a run has it.
+
+    `repeats` are the baseline's boots before the search that its noise floor rests on.
+    """
     rng = np.random.default_rng(SEED)
     logs = noise.logs(rng, gain, trials)
+    before = rng.standard_normal((trials, repeats)) * noise.boot
     first = [n % 2 == 0 for n in range(MOST)]
     at = np.zeros(trials, dtype=int)
     used, lowest = np.zeros(trials, dtype=int), np.zeros(trials)
@@ -81,7 +93,7 @@ def play(noise: Noise, gain: float, *, most: int = MOST, floor: float | None = N
         going = np.flatnonzero(used == 0)
         seen = logs[going, :n]
         found = sequential.estimates(seen, first)
-        known = floors(seen) if floor is None else np.full(len(going), floor)
+        known = floors(seen, before[going]) if floor is None else np.full(len(going), floor)
         shown = sequential.better(found, most, known)
         lower, upper = sequential.bounds(found, most, sequential.OUTSIDE, known)
         over = shown | (upper < worth) | sequential.hopeless(found, worth) | (n == most)
@@ -131,6 +143,12 @@ def comparisons() -> None:
         say(
             f"    floor {floor:.1%}: both arms {both.promoted[MOST]:.2%}, the challenger alone {one.promoted[MOST]:.2%}"
         )
+    say("  the floor of three boots of the baseline: false promotions, by two pairs; pairs, power for 10 x the noise")
+    for boot in (0.008, 0.02, 0.10):
+        none = play(Noise("", boot), 0.0, repeats=3)
+        some = play(Noise("", boot), float(np.expm1(10 * boot)), repeats=3)
+        told = f"{none.promoted[MOST]:.2%}, {none.promoted[2]:.2%}; {some.pairs:.1f}, {some.promoted[MOST]:.1%}"
+        say(f"    noise {boot:.1%}: {told}")
     say("  by budget (0.8 % noise, no drift): false, power for 3 %, for 10 %")
     for most in (2, 3, 4, 6, 8):
         rows = [play(Noise("", 0.008), g, most=most).promoted[most] for g in (0.0, 0.03, 0.10)]

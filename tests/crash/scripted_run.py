@@ -16,7 +16,14 @@ from day0.runs.workload import MeasureRules, Slo, Target, Workload
 from day0.tools.revision import revision_of
 
 RULES = MeasureRules(
-    point_s=8.0, min_requests=8, p95_multiples=0.0, max_points=3, max_pairs=2, stability_s=20.0, short=True
+    point_s=8.0,
+    min_requests=8,
+    p95_multiples=0.0,
+    max_points=3,
+    max_pairs=2,
+    stability_s=20.0,
+    floor_boots=2,
+    short=True,
 )
 TARGET = Target(
     name="scripted",
