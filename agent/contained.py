@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Environments
 from day0.agent.settings import Settings
 from day0.runs.errors import Infrastructure, Refused, UserError
+from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import CancelToken
@@ -58,22 +60,32 @@ def environments(target: Target, settings: Settings) -> Environments:
     from day0.tools.environments import environment_digest
 
     ready(target, settings)
-    if target.engine_on == "host":
-        return compose.installed(settings, target.environment)
     node = make(settings, target, lambda: False)
     try:
-        digest = node.images.resolve(target.image)
-        name = node.reference(digest)
+        image = node.images.resolve(target.image)
+        reference = node.reference(image)
     except Refused as refused:
         raise UserError(f"target `{target.name}`: {refused}") from None
     finally:
         node.close()
+    if target.engine_on == "host":
+        return _shown(compose.installed(settings, target.environment), image)
     harness, build = _harness(settings)
 
     def digest_of(folder: str) -> str:
-        return digest if folder == name else environment_digest(folder)
+        return image if folder == reference else environment_digest(folder)
 
-    return Environments(engine=name, engine_build=digest, harness=harness, harness_build=build, digest=digest_of)
+    return Environments(engine=reference, engine_build=image, harness=harness, harness_build=build, digest=digest_of)
+
+
+def _shown(at: Environments, image: str) -> Environments:
+    """An engine of this host as it runs in an image: another image is another build, with other compilers."""
+
+    def digest_of(folder: str) -> str:
+        found = at.digest(folder)
+        return sha256(canonical_json([image, found])) if folder == at.engine else found
+
+    return replace(at, engine_build=digest_of(at.engine), digest=digest_of)
 
 
 def pool(settings: Settings, meter: Meter, target: Target) -> NodePool:

@@ -61,6 +61,7 @@ class DockerImages:
         self._names: dict[str, str] = {}
         """digest -> the name that it was resolved from"""
         self._bytes: dict[str, int] = {}
+        self._based = ""
 
     def resolve(self, name: str) -> str:
         """See `Images.resolve`. What is on the node stands for itself; else the registry is asked.
@@ -68,7 +69,7 @@ class DockerImages:
         A folder's digest covers the base image too.
         """
         if _hosted(name):
-            digest = sha256(canonical_json([self.place("").image, name]))
+            digest = sha256(canonical_json([self.base(), name]))
         elif (known := self._parsed(name)) is None and not DIGEST.match(name):
             raise missing(name, _beside(name) if name.startswith("/") else self._engine.tags())
         else:
@@ -95,10 +96,18 @@ class DockerImages:
         self._bytes[found.digest] = found.bytes
         return found.digest
 
+    def base(self) -> str:
+        """The digest of the base image. Raises as `resolve`."""
+        if not self._based:
+            self._based = self.resolve(self._base)
+        return self._based
+
     def has(self, digest: str) -> bool:
-        """See `Images.has`."""
-        name = self._names.get(digest)
-        if name is not None and _hosted(name):
+        """See `Images.has`; the base is needed beside every image, since the relay is of it."""
+        return self._on_node(digest) and self._on_node(self.base())
+
+    def _on_node(self, digest: str) -> bool:
+        if _hosted(self._names.get(digest, "")):
             return True
         try:
             self._engine.image(self.reference(digest))
@@ -108,8 +117,11 @@ class DockerImages:
 
     def pull(self, digest: str) -> None:
         """See `Images.pull`."""
-        if self.has(digest):
-            return
+        for each in dict.fromkeys((self.base(), digest)):
+            if not self._on_node(each):
+                self._fetch(each)
+
+    def _fetch(self, digest: str) -> None:
         known = self._parsed(self._names.get(digest, ""))
         if known is None:
             raise Refused(f"no image {digest[:19]} is known here: resolve its name first")
@@ -134,7 +146,7 @@ class DockerImages:
         hosted = _hosted(environment)
         if environment.startswith("/") and not hosted:
             raise Infrastructure(f"the environment {environment} is not installed on this node")
-        name = self._base if hosted or not environment else self.reference(environment)
+        name = self.reference(self.base() if hosted or not environment else environment)
         try:
             found = self._engine.image(name)
         except NotThere:

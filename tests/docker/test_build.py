@@ -104,6 +104,20 @@ def test_names_without_a_host_are_asked_of_the_hub_that_is_set(daemon, tmp_path,
     daemon.discard(node.reference(digest))
 
 
+def test_the_base_of_host_environments_is_fetched_where_it_is_missing(world, daemon, hub):
+    name = pushed(daemon, hub, "base")
+    node = DockerNode(
+        "n3", world.folder, engine=daemon, base=f"{name}:base", allowed=(world.folder,), cancel=lambda: False
+    )
+    digest = node.images.resolve(world.environment)
+    assert not node.images.has(digest)
+    assert image.ready(node, world.environment) == digest and node.images.has(digest)
+    spec = SandboxSpec("server", world.environment, "r1.1")
+    with node.open(spec) as sandbox, node.open(SandboxSpec("harness", "", "r1.1")):
+        assert sandbox.spawn(["python3", "-c", "print(1)"]).wait(20).code == 0
+    daemon.discard(f"{name}@{node.images.resolve(f'{name}:base')}")
+
+
 def test_a_build_is_kept_cached_and_ours(daemon, node, folder, kept):
     (folder / "data").write_text("payload")
     text = f"FROM {BASE}\nARG WHAT\nCOPY data /data\nRUN echo built $WHAT > /said\nENV PRESET=yes\n"
