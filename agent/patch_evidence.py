@@ -47,7 +47,7 @@ def _of_run(run: Run, attempts: Sequence[Attempt], having: Sequence[Attempt], re
         )
     booted = any((v := a.verdict(Rung.BOOT)) is not None and v.passed for a in having)
     return Evidence(
-        model=f"{run.request.model}@{run.request.revision[:19]}",
+        model=f"{run.request.model}, revision {run.request.revision[:19]}",
         target=run.request.target.name,
         simulated=run.request.target.kind == "twin",
         attempts=tuple(a.id for a in having),

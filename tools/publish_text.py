@@ -96,7 +96,14 @@ def draft(
 def _body(patch: Patch, evidence: Sequence[Evidence], *, who: Person, exact: bool, note: str) -> str:
     parts = [f"{line(patch.title, 120)}.", "", "### Why", ""]
     parts += ["A server without this change said:", "", fenced(patch.why), ""] if patch.why else ["See the diff.", ""]
-    parts += ["### What changes", "", *(f"- `{path}`" for path in sorted(patch.after)), "", "### Evidence", ""]
+    parts += [
+        "### What changes",
+        "",
+        *(f"- `{path.split('/', engine_of(patch)[1])[-1]}`" for path in sorted(patch.after)),
+        "",
+        "### Evidence",
+        "",
+    ]
     for told in evidence:
         parts += _table(told)
     if not evidence:
