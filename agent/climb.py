@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+from day0.agent import referring
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import LOG_BYTES, Booted, Facts, Lease
 from day0.agent.preparing import prove, verify
@@ -25,10 +26,8 @@ from day0.tools.canary import Checked, Reference
 from day0.tools.knee import start_rate
 from day0.tools.known import KnownIssue
 from day0.tools.learned import match
-from pydantic import TypeAdapter
 
 Judging = Generator[Fact, None, Verdict]
-REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
 SERVED_CONCURRENCY = 8
 """of the checks of answers, where the server does not say how many requests it runs at once"""
 LONG_CHARS_SHARE = 0.5
@@ -50,6 +49,8 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
         prove(node, inputs, attempt.candidate, attempt.id, attempt.epoch)
         if rung not in passed:
             yield Verdict(rung=rung, passed=True)
+        if attempt.proposer == "baseline" and not inputs.reference:
+            inputs = yield from referring.fixed(node, attempt, inputs, ask_answers, ask_task)
         rung = Rung.BOOT
         yield RungStarted(rung=rung)
         yield lease.begin()
@@ -99,8 +100,25 @@ def failure(rung: Rung, failed: CandidateFailed, learned: tuple[KnownIssue, ...]
 
 
 def answer(booted: Booted, inputs: ClimbInputs) -> Judging:
-    """Real generations: coherent, right, alike alone and at load, and at long context."""
-    found = canary.answer(
+    """Real generations: coherent, right, alike alone and at load, at long context; and the canaries."""
+    found = ask_answers(booted, inputs)
+    yield from keep(found, "answer")
+    yield CanariesSeen(boot=booted.lease.boot, found=found.canaries)
+    return found.verdict()
+
+
+def accuracy(booted: Booted, inputs: ClimbInputs) -> Judging:
+    """The model's task at the served concurrency, paired with the reference's answers."""
+    found = ask_task(booted, inputs)
+    yield from keep(found, "accuracy")
+    for judged in found.judged:
+        yield Judged(boot=booted.lease.boot, found=judged)
+    return found.verdict()
+
+
+def ask_answers(booted: Booted, inputs: ClimbInputs) -> Checked:
+    """The questions of rung ANSWER."""
+    return canary.answer(
         booted.harness,
         booted.server,
         task=canary.task_of(Path(inputs.model_folder)),
@@ -109,24 +127,19 @@ def answer(booted: Booted, inputs: ClimbInputs) -> Judging:
         reference=reference(inputs),
         kit=kit(booted, inputs),
     )
-    yield from keep(found, "answer")
-    yield CanariesSeen(boot=booted.lease.boot, found=found.canaries)
-    return found.verdict()
 
 
-def accuracy(booted: Booted, inputs: ClimbInputs) -> Judging:
-    """The model's task at the served concurrency, paired with the baseline's answers."""
-    found = canary.accuracy(
+def ask_task(booted: Booted, inputs: ClimbInputs) -> Checked:
+    """The questions of rung ACCURACY."""
+    fixed = referring.of(inputs)
+    return canary.accuracy(
         booted.harness,
         booted.server,
         task=canary.task_of(Path(inputs.model_folder)),
         concurrency=served(booted),
         reference=reference(inputs),
+        against=canary.SAME_STACK if fixed is None else fixed.words,
     )
-    yield from keep(found, "accuracy")
-    for judged in found.judged:
-        yield Judged(boot=booted.lease.boot, found=judged)
-    return found.verdict()
 
 
 def kit(booted: Booted, inputs: ClimbInputs) -> probes.Kit:
@@ -140,14 +153,15 @@ def kit(booted: Booted, inputs: ClimbInputs) -> probes.Kit:
 
 
 def keep(found: Checked, name: str) -> Facts:
-    """The answers as an artifact; the baseline's are the fixed reference of the run."""
-    data = REFERENCE.dump_json(found.answers)
+    """The answers as an artifact."""
+    data = referring.REFERENCE.dump_json(found.answers)
     yield ArtifactKept(name=f"answers-{name}.json", data=data)
 
 
 def reference(inputs: ClimbInputs) -> Reference | None:
-    """The baseline's answers on both rungs; None while this climb makes them."""
-    return tuple(a for part in inputs.reference for a in REFERENCE.validate_json(part)) or None
+    """The answers of the fixed reference on both rungs; None while there is none."""
+    fixed = referring.of(inputs)
+    return None if fixed is None else fixed.answers or None
 
 
 def served(booted: Booted) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from day0.agent import story, view
+from day0.agent import referring, story, view
 from day0.agent.inputs import ClimbInputs
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
@@ -33,8 +33,11 @@ def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> Clim
     then = [a for a in seen.attempts if known is None or a.id in known]
     best = {w.name: decide.leader_of(then, run.request, gpus, w) for w in run.request.workloads}
     knees = {name: lead.knee(name) for name, lead in best.items() if lead is not None and not own}
-    names = () if own or run.baseline is None else ("answers-answer.json", "answers-accuracy.json")
-    kept = [story.artifact(parts.ledger, str(run.baseline), name) for name in names]
+
+    def read(name: str) -> bytes | None:
+        stored = story.artifact(parts.ledger, str(run.baseline), name)
+        return None if stored is None else parts.artifacts.get(stored)
+
     return ClimbInputs(
         target=run.request.target,
         workloads=run.request.workloads,
@@ -45,7 +48,7 @@ def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> Clim
         environments=parts.environments,
         seed=run.request.seed,
         noise=seen.noise,
-        reference=tuple(parts.artifacts.get(digest) for digest in kept if digest),
+        reference=referring.kept(read, run.request.target.baseline_label, own=own),
         incumbent={name: knee for name, knee in knees.items() if knee is not None},
         patches=seen.patches,
         tables=seen.tables,

@@ -35,8 +35,8 @@ class ClimbInputs:
     seed: int
     noise: float
     """relative s.d. of a knee between boots"""
-    reference: tuple[bytes, ...] = ()
-    """the baseline's answers as its climb kept them; empty: this climb is the baseline's and makes them"""
+    reference: bytes = b""
+    """the run's fixed reference (`day0.agent.referring`); empty: there is none, or this climb makes it"""
     incumbent: Mapping[str, Knee] = field(default_factory=dict)
     """workload -> the incumbent's knee; empty for the baseline"""
     patches: Mapping[str, Patch] = field(default_factory=dict)

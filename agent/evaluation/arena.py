@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from day0.agent import crafting, floor, surveying, twin
+from day0.agent import crafting, floor, referring, surveying, twin
 from day0.agent.climb import climb
 from day0.agent.evaluation.book import Book
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
@@ -268,8 +268,10 @@ class Arena:
         own = attempt.id == seen.baseline
         best = {w.name: decide.leader_of(seen.attempts, self.request, self.gpus, w) for w in self.request.workloads}
         knees = {name: lead.knee(name) for name, lead in best.items() if lead is not None and not own}
-        names = () if own else ("answers-answer.json", "answers-accuracy.json")
-        kept = [self.book.files.get((str(seen.baseline), name)) for name in names]
+
+        def read(name: str) -> bytes | None:
+            return self.book.files.get((str(seen.baseline), name))
+
         return ClimbInputs(
             target=self.request.target,
             workloads=self.request.workloads,
@@ -280,7 +282,7 @@ class Arena:
             environments=self.at,
             seed=self.request.seed,
             noise=seen.noise,
-            reference=tuple(data for data in kept if data is not None),
+            reference=referring.kept(read, self.request.target.baseline_label, own=own),
             incumbent={name: knee for name, knee in knees.items() if knee is not None},
             patches=seen.patches,
             tables=seen.tables,

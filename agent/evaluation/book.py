@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from day0.agent import seeing
+from day0.agent import referring, seeing
 from day0.agent.inputs import SERVER_LOG
 from day0.agent.policy.base import Answer, RunView
 from day0.runs.candidate import Candidate
@@ -27,7 +27,7 @@ from day0.runs.findings import NoiseFloor
 from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt, AttemptStatus, RunRequest
 
-KEPT_FILES = frozenset({SERVER_LOG, "answers-answer.json", "answers-accuracy.json"})
+KEPT_FILES = frozenset({SERVER_LOG, referring.NAME, *referring.ANSWERS})
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from day0.runs.facts import FailureClass
 from day0.runs.workload import MeasureRules, Slo, Target, Workload
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools import canary
+from day0.tools import canary, probes
 from day0.tools.bench import Harness, summarise
 from day0.tools.engines.base import Counters
 from day0.tools.engines.sglang import Sglang
@@ -189,18 +190,35 @@ def test_s34_the_damaged_model_is_refused_and_the_sound_one_is_not(
     node: LocalNode, engines: EngineHome, facts: EngineFacts
 ) -> None:
     sound, broken = (model(node, engines, damaged=d) for d in (False, True))
-    task = canary.task_of(sound)
+    task, kit = canary.task_of(sound), probes.Kit()
     assert len(task) == 200
+    probe, paces = closed_loop(PLAIN, RULES, concurrency=8, content_seed=1), []
     with booted(node, engines, facts, sound) as (server, harness):
-        answered = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500)
+        paces.append(summarise(probe, harness.run(probe, server), RULES).output_tok_s)
+        answered = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, kit=kit)
         assert answered.passed, answered.evidence
         judged = canary.accuracy(harness, server, task=task, concurrency=8)
         assert judged.passed and judged.score is not None and judged.score > 0.95, judged.detail
         reference = (*answered.answers, *judged.answers)
-        assert canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, reference=reference).passed
+        before = time.monotonic()
+        again = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, reference=reference, kit=kit)
+        print(f"{time.monotonic() - before:.1f} s: {again.detail}")
+        assert again.passed, again.evidence
+        seen = {c.name: c for c in again.canaries}
+        assert seen[probes.LOGPROBS].state == seen[probes.TEMPLATE].state == "passed"
+        # a model that learned sums has no tools and thinks nothing: said, not passed
+        assert seen[probes.TOOL].state == seen[probes.REASONING].state == "not applicable"
+        assert "parser" in seen[probes.TOOL].why
     with booted(node, engines, facts, broken) as (server, harness):
+        paces.append(summarise(probe, harness.run(probe, server), RULES).output_tok_s)
         for known in (None, reference):
-            wrong = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, reference=known)
+            wrong = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, reference=known, kit=kit)
             assert not wrong.passed and wrong.failure == FailureClass.ACCURACY_WRONG_OUTPUT, wrong.detail
-        wrong = canary.accuracy(harness, server, task=task, concurrency=8, reference=reference)
-        assert not wrong.passed and wrong.checked == 200
+        states = {c.name: c.state for c in wrong.canaries}
+        assert states[probes.LOGPROBS] == "failed", wrong.detail
+        print(wrong.detail)
+        lost = canary.accuracy(harness, server, task=task, concurrency=8, reference=reference)
+        assert not lost.passed and lost.checked == 200
+        assert [j.verdict for j in lost.judged] == ["lossy", "lossy"]
+    print(f"sound {paces[0]:.1f} tok/s, damaged {paces[1]:.1f} tok/s")
+    assert paces[1] > 0.7 * paces[0], "it is as fast: only its answers give it away"

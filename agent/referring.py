@@ -1,0 +1,118 @@
+"""The fixed reference of a run: the plainest configuration of the engine on this node, asked before anything else.
+
+Without aiter, speculation and a narrow KV cache where that boots; else with the engine's own kernels; else the
+baseline itself. It is marked `same-stack`: what all configurations of this engine get wrong alike is not seen by it.
+Made once, on the baseline's climb, and the same for every candidate: never the incumbent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+from day0.agent.inputs import ClimbInputs
+from day0.agent.lease import Booted, Lease
+from day0.runs.candidate import Candidate
+from day0.runs.errors import CandidateFailed
+from day0.runs.facts import ArtifactKept, Fact, FailureClass, Progress
+from day0.runs.schema import Attempt
+from day0.runs.values import Frozen, Map
+from day0.sandboxes.base import Node
+from day0.tools import canary
+from day0.tools.canary import Checked, Reference
+from pydantic import Field, TypeAdapter
+
+NAME, LOG = "reference.json", "reference.log"
+"""artifacts of the baseline"""
+REPEAT = 97
+"""keys the contents of what the reference is asked, as a pair's number does"""
+PLAIN_KV = "bfloat16"
+AITER = "SGLANG_USE_AITER"
+ANSWERS = ("answers-answer.json", "answers-accuracy.json")
+"""artifacts of every attempt's own answers"""
+REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
+
+
+class Fixed(Frozen):
+    """The reference: what it is in words, and what it answered."""
+
+    words: str
+    answers: Reference
+    argv: tuple[str, ...] = Field(default=(), description="how it was launched; empty: as the baseline")
+    env: Map[str] = Field(default_factory=dict)
+
+    def kept(self) -> ArtifactKept:
+        """As the ledger keeps it."""
+        return ArtifactKept(name=NAME, data=self.model_dump_json().encode())
+
+
+def of(inputs: ClimbInputs) -> Fixed | None:
+    """The reference of this climb; None while there is none."""
+    return Fixed.model_validate_json(inputs.reference) if inputs.reference else None
+
+
+def kept(read: Callable[[str], bytes | None], baseline: str, *, own: bool) -> bytes:
+    """The reference from what the baseline's climb kept, `read` by the artifact's name; empty: there is none.
+
+    `baseline` is what the baseline is in words: its own answers are the reference where nothing plainer gave any, and
+    nothing for itself (`own`).
+    """
+    if (found := read(NAME)) is not None:
+        return found
+    parts = [] if own else [data for name in ANSWERS if (data := read(name)) is not None]
+    answers = tuple(a for data in parts for a in REFERENCE.validate_json(data))
+    if not answers:
+        return b""
+    return Fixed(words=f"{canary.SAME_STACK}: {baseline}", answers=answers).kept().data
+
+
+def plainest(inputs: ClimbInputs, baseline: Candidate) -> tuple[tuple[str, Candidate], ...]:
+    """Plainer configurations than the baseline, plainest first, each with what it is in words; none: it is plain."""
+    if inputs.target.accelerator == "cpu":
+        return ()
+    flags = {k: v for k, v in baseline.flags.items() if not k.startswith("speculative-")}
+    known = inputs.engine_facts.flag("kv-cache-dtype")
+    if known is not None and PLAIN_KV in known.choices:
+        flags["kv-cache-dtype"] = PLAIN_KV
+    kernels = baseline.model_copy(update={"flags": flags})
+    bare = kernels.model_copy(update={"env": {**baseline.env, AITER: "0"}})
+    words = ("without aiter, without speculation, BF16 cache", "without speculation, BF16 cache; it needs aiter")
+    made = zip(words, (bare, kernels), strict=True)
+    return tuple((text, Candidate.model_validate(c.model_dump())) for text, c in made if c != baseline)
+
+
+def fixed(
+    node: Node, attempt: Attempt, inputs: ClimbInputs, *asks: Callable[[Booted, ClimbInputs], Checked]
+) -> Generator[Fact, None, ClimbInputs]:
+    """Boots the plainest configuration that works and keeps its answers; the inputs with that reference.
+
+    They come back as they were where nothing plainer than the baseline boots and answers. Such a boot is none of the
+    baseline's own: its log and its answers are kept, its time is the run's.
+    """
+    for words, candidate in plainest(inputs, attempt.candidate):
+        yield Progress(text=f"the reference: {words}")
+        lease = Lease(node, attempt.id, attempt.epoch, candidate, inputs, attempt.boots + 1, repeat=REPEAT)
+        made: Fixed | None = None
+        try:
+            begun = lease.begin()
+            with lease.open() as booted:
+                made = Fixed(
+                    words=f"{canary.SAME_STACK}: {words}",
+                    answers=tuple(a for ask in asks for a in _sound(ask(booted, inputs)).answers),
+                    argv=begun.argv,
+                    env=begun.env,
+                )
+        except CandidateFailed as failed:
+            yield Progress(text=f"it does not work: {failed.failure}: {failed.evidence[:200]}")
+        yield ArtifactKept(name=LOG, data=lease.log)
+        if made is not None:
+            yield made.kept()
+            return replace(inputs, reference=made.kept().data)
+    return inputs
+
+
+def _sound(checked: Checked) -> Checked:
+    """A control: one that fails its own task says nothing about candidates (S35). Raises `CandidateFailed`."""
+    if not checked.passed:
+        raise CandidateFailed(checked.failure or FailureClass.UNKNOWN, checked.evidence)
+    return checked
