@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from day0.runs.accuracy import UNVERIFIED, Canary, Judgement, label
 from day0.runs.ledger import Ledger
 from day0.runs.recipe import Accuracy
@@ -31,7 +33,12 @@ def accuracy(ledger: Ledger, attempt_id: str) -> Accuracy:
 
 def lossy(ledger: Ledger, attempt_id: str) -> str:
     """Why it may not win: a loss beyond the margin was shown. Empty: none was."""
-    return next((j.told() for j in judgements(ledger, attempt_id) if j.tier == 2 and j.verdict == "lossy"), "")
+    return lossy_of(judgements(ledger, attempt_id))
 
 
-__all__ = ["UNVERIFIED", "accuracy", "canaries", "judgements", "lossy"]
+def lossy_of(found: Sequence[Judgement]) -> str:
+    """The same of judgements at hand."""
+    return next((j.told() for j in found if j.tier == 2 and j.verdict == "lossy"), "")
+
+
+__all__ = ["UNVERIFIED", "accuracy", "canaries", "judgements", "lossy", "lossy_of"]

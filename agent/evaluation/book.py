@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from day0.agent import referring, seeing
 from day0.agent.inputs import SERVER_LOG
 from day0.agent.policy.base import Answer, RunView
+from day0.runs.accuracy import Judged, Judgement
 from day0.runs.candidate import Candidate
 from day0.runs.climbed import Climbed
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
@@ -47,6 +48,7 @@ class Book:
     tables: dict[str, Table] = field(default_factory=dict)
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
     files: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    judged: dict[str, list[Judgement]] = field(default_factory=dict)
     boots: dict[str, BootFacts] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
     floors: tuple[NoiseFloor, ...] = ()
@@ -118,6 +120,8 @@ class Book:
                     self.files[key, fact.name] = fact.data
             case PairMeasured():
                 self.pairs.setdefault(key, []).append(fact.pair)
+            case Judged():
+                self.judged.setdefault(key, []).append(fact.found)
             case BootReady():
                 self.boots[key] = fact.facts
             case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from day0.agent import confirm, seeing
+from day0.agent import accuracies, confirm, seeing
 from day0.agent.evaluation.arena import Arena
 from day0.agent.policy import decide
 from day0.agent.stability import stability
@@ -54,6 +54,8 @@ def _challenger(arena: Arena, workload: Workload, vain: set[str]) -> Attempt | N
 
 def confirmed(arena: Arena, challenger: Attempt, workload: Workload) -> tuple[bool, str]:
     """Whether it is confirmed, and what was found."""
+    if lost := accuracies.lossy_of(arena.book.judged.get(challenger.id, ())):
+        return False, lost
     base = arena.book.attempt(arena.book.baseline or "")
     rules, gain = arena.request.target.measure, "the defaults do not work"
     if base.knee(workload.name) is not None:

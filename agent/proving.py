@@ -1,0 +1,89 @@
+"""Tier 2: the full evals of one configuration on one boot, and what they show against the fixed reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from day0.agent.inputs import ClimbInputs
+from day0.agent.lease import Facts, Lease
+from day0.runs.accuracy import Judged, Judgement
+from day0.runs.candidate import Candidate
+from day0.runs.errors import CandidateFailed, UserError
+from day0.runs.facts import ArtifactKept, Progress
+from day0.runs.schema import Attempt
+from day0.sandboxes.base import Node
+from day0.sandboxes.spec import SandboxSpec
+from day0.tools import modelcard, noninferiority
+from day0.tools.evals import ROOM, THINKING_ROOM, Eval, Scores, broken
+from day0.tools.evaluating import evaluate
+
+REPEAT = 96
+CONCURRENCY = 32
+CARD = "the model card's score"
+
+
+def artifact(task: Eval, *, control: bool) -> str:
+    """The name under which scores are kept."""
+    return f"{'reference-' if control else ''}eval-{task.name}.json"
+
+
+def prove(
+    node: Node,
+    *,
+    attempt: Attempt,
+    candidate: Candidate,
+    inputs: ClimbInputs,
+    evals: tuple[Eval, ...],
+    words: str,
+    known: Mapping[str, bytes] | None,
+) -> Facts:
+    """Each eval on one boot of the candidate; its scores are kept. `known`: the reference's scores by task, `words`
+    what it is; None: this is the reference, and nothing is judged. Raises as a boot does.
+    """
+    environment = inputs.environments.evals
+    if not environment:
+        raise UserError("full evals need lm-eval in an environment of its own: run `day0 engine install evals`")
+    lease = Lease(node, attempt.id, attempt.epoch, candidate, inputs, attempt.boots + 1, repeat=REPEAT)
+    cores = inputs.target.harness_cores
+    spec = SandboxSpec(role="harness", environment=environment, attempt=attempt.id, epoch=attempt.epoch, cores=cores)
+    try:
+        if known is not None:
+            yield lease.begin()
+        else:
+            lease.begin()
+        with lease.open() as booted:
+            resolved, caps = booted.server.facts.resolved, booted.server.facts.max_running_requests
+            room = THINKING_ROOM if resolved.get("reasoning_parser") else ROOM
+            room = min(room, inputs.model_facts.context // 2)
+            for task in evals:
+                yield Progress(text=f"{task.name}, {'the reference' if known is None else 'the winner'}")
+                most = min(CONCURRENCY, caps or CONCURRENCY)
+                found = evaluate(node, spec, booted.server, task, concurrency=most, max_tokens=room)
+                yield ArtifactKept(name=artifact(task, control=known is None), data=found.model_dump_json().encode())
+                for judged in () if known is None else judgements(task, found, known, words, inputs):
+                    yield Judged(boot=lease.boot, found=judged)
+    except CandidateFailed:
+        if known is not None:
+            yield from lease.end()
+        raise
+    if known is not None:
+        yield from lease.end()
+
+
+def judgements(
+    task: Eval, found: Scores, known: Mapping[str, bytes], words: str, inputs: ClimbInputs
+) -> tuple[Judgement, ...]:
+    """Against the model card where it has a score, and paired with the reference where its control holds."""
+    out = []
+    card = modelcard.of(task.name, modelcard.scores(Path(inputs.model_folder)))
+    if card is not None:
+        shown = noninferiority.marginals(card, found.share, len(found.rows), margin=task.margin)
+        out.append(shown.judgement(f"{task.name}, published", CARD, tier=2))
+    data = known.get(task.name)
+    control = None if data is None else Scores.model_validate_json(data)
+    why = "it was not evaluated" if control is None else broken(control)
+    theirs = {} if control is None or why else control.rights()
+    paired = noninferiority.paired(theirs, found.rights(), margin=task.margin, benchmark=len(found.rows))
+    out.append(paired.judgement(task.name, f"{words}{f' ({why})' if why else ''}", tier=2))
+    return tuple(out)
