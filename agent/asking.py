@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from day0.agent import limits
 from day0.agent.settings import Settings
@@ -33,6 +34,11 @@ class Asked:
     world: str | None = None
     deadline: str | None = None
     engine_source: str = ""
+    evals: tuple[str, ...] = ()
+    """`NAME=FILE`: full evals of the winner"""
+    commands: tuple[str, ...] = ()
+    """`NAME=COMMAND`: those that a program of the user's runs"""
+    margin_points: float | None = None
 
 
 def request(asked: Asked, settings: Settings) -> RunRequest:
@@ -76,7 +82,9 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
                 f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {found.facts.context}"
             )
     check_target(found.target, found.facts)
-    options = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
+    options: dict[str, Any] = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
+    if asked.evals or asked.commands:
+        options["evals"] = _evals(asked, target, settings)
     return RunRequest(
         model=found.model,
         revision=found.revision,
@@ -90,6 +98,17 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         deadline_s=limits.seconds_until(asked.deadline, utc_now()),
         max_attempts=asked.max_attempts or target.max_attempts or 200,
     )
+
+
+def _evals(asked: Asked, target: Target, settings: Settings) -> list[dict[str, Any]]:
+    """The evals, pinned. Raises `UserError`, also where what runs them is not here."""
+    from day0.agent import compose
+    from day0.tools import evals
+
+    made = evals.asked(asked.evals, asked.commands, asked.margin_points)
+    if target.kind == "local" and not compose.environments_of(target, settings).evals:
+        raise UserError("full evals need lm-eval in an environment of its own: run `day0 engine install evals` first")
+    return [e.model_dump(mode="json") for e in made]
 
 
 def check_target(target: Target, model: ModelFacts) -> None:

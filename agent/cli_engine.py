@@ -14,7 +14,10 @@ engine = typer.Typer(help="Engines that day0 installed for itself.", no_args_is_
 @engine.command()
 def install(
     name: Annotated[
-        str, typer.Argument(help="`cpu`: SGLang for this machine's processor; `harness`: the load generator alone")
+        str,
+        typer.Argument(
+            help="`cpu`: SGLang for this machine's processor; `harness`: the load generator alone; `evals`: lm-eval"
+        ),
     ],
 ) -> None:
     """Install an engine and the load generator, each into its own environment. Repeating it does nothing."""

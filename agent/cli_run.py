@@ -22,6 +22,17 @@ Deadline = Annotated[
 EngineSource = Annotated[
     str, typer.Option(help="simulated node: a release whose real source is served and patched, `sglang==VERSION`")
 ]
+Eval = Annotated[
+    list[str] | None,
+    typer.Option("--eval", help="NAME=FILE: questions like GSM8K's or GPQA's, or a task of lm-eval, for the winner"),
+]
+EvalCommand = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--eval-command", help="NAME=COMMAND with {base_url}, {model} and {out}: an eval by a program of yours"
+    ),
+]
+Margin = Annotated[float | None, typer.Option(help="points that the winner may lose in full evals; default 1")]
 Most = Annotated[int | None, typer.Option("--max-attempts", help="candidates to try beyond the baseline")]
 
 
@@ -38,14 +49,18 @@ def run(
     world: World = None,
     deadline: Deadline = None,
     engine_source: EngineSource = "",
+    evals: Eval = None,
+    eval_command: EvalCommand = None,
+    margin: Margin = None,
     json: Json = False,
 ) -> None:
     """Search, confirm, write the recipe and replay it, with live progress."""
     from day0.agent import running
 
     asked = running.Asked(
-        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source
-    )
+        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source,
+        tuple(evals or ()), tuple(eval_command or ()), margin,
+    )  # fmt: skip
     raise typer.Exit(running.run(asked, again=again, as_json=json))
 
 
@@ -62,14 +77,18 @@ def submit(
     world: World = None,
     deadline: Deadline = None,
     engine_source: EngineSource = "",
+    evals: Eval = None,
+    eval_command: EvalCommand = None,
+    margin: Margin = None,
     json: Json = False,
 ) -> None:
     """Put a run into the queue and return; `day0 resume RUN` works on it."""
     from day0.agent import running
 
     asked = running.Asked(
-        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source
-    )
+        model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source,
+        tuple(evals or ()), tuple(eval_command or ()), margin,
+    )  # fmt: skip
     running.submit(asked, again=again, as_json=json)
 
 

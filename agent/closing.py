@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from day0.agent import confirm, crashpoints, story, writing
+from day0.agent import confirm, crashpoints, evaluations, story, writing
 from day0.agent.accuracies import lossy
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.insist import Perform, insist
@@ -129,6 +129,9 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
             reason = f"not stable: {held.data['reason'] if held else 'it failed'}"
             _judge(parts, run_id, challenger, workload, ok=False, reason=reason)
             return
+    if lost := evaluations.settle(parts, run, challenger, base) or lossy(parts.ledger, challenger.id):
+        _judge(parts, run_id, challenger, workload, ok=False, reason=lost)
+        return
     gain = "" if comparison is None else confirm.told(comparison)
     _judge(parts, run_id, challenger, workload, ok=True, reason=gain or "the defaults do not work")
 

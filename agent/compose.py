@@ -73,7 +73,7 @@ def engine(name: str) -> Engine:
 
 def installed(settings: Settings, name: str = "") -> Environments:
     """What `day0 engine install cpu` made, or an engine that `day0 engine use` named. Raises `UserError`."""
-    from day0.tools.environments import environment_digest, find
+    from day0.tools.environments import environment_digest, evals_of, find
     from day0.tools.own_engine import own
 
     found = own(settings.home, name) if name else find(settings.home)
@@ -85,6 +85,7 @@ def installed(settings: Settings, name: str = "") -> Environments:
         harness=found.harness,
         harness_build=found.harness_build,
         digest=environment_digest,
+        evals=evals_of(settings.home),
     )
 
 

@@ -22,12 +22,16 @@ PIP = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CONFIG_FIL
 
 def install(name: str) -> None:
     """Installs an engine."""
-    if name not in {"cpu", "harness"}:
-        raise UserError(f"there is no engine `{name}` to install: take `cpu`, or `harness`, the load generator alone")
-    from day0.tools.install import install_cpu, install_harness
+    if name not in {"cpu", "harness", "evals"}:
+        told = "take `cpu`, `harness` (the load generator alone), or `evals` (lm-eval for a run with --eval)"
+        raise UserError(f"there is no engine `{name}` to install: {told}")
+    from day0.tools.install import install_cpu, install_evals, install_harness
 
     settings = settings_.load()
     node = compose.local_node(settings, stopping(), PIP)
+    if name == "evals":
+        say(str(install_evals(node, settings.home, progress)))
+        return
     if name == "harness":
         say(str(install_harness(node, settings.home, progress)))
         return

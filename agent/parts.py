@@ -31,6 +31,8 @@ class Environments:
     """of an environment's folder, as it is now"""
     images: Mapping[str, str] = field(default_factory=dict)
     """build -> environment of further engine images on these nodes"""
+    evals: str = ""
+    """where lm-eval is; empty: full evals can't run on this target"""
     patchable: bool = False
     """the engine's sources can be changed per sandbox; not so where all share one folder"""
 

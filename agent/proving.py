@@ -9,7 +9,7 @@ from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Facts, Lease
 from day0.runs.accuracy import Judged, Judgement
 from day0.runs.candidate import Candidate
-from day0.runs.errors import CandidateFailed, UserError
+from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import ArtifactKept, Progress
 from day0.runs.schema import Attempt
 from day0.sandboxes.base import Node
@@ -43,7 +43,7 @@ def prove(
     """
     environment = inputs.environments.evals
     if not environment:
-        raise UserError("full evals need lm-eval in an environment of its own: run `day0 engine install evals`")
+        raise Infrastructure("lm-eval is not on this node: run `day0 engine install evals`")
     lease = Lease(node, attempt.id, attempt.epoch, candidate, inputs, attempt.boots + 1, repeat=REPEAT)
     cores = inputs.target.harness_cores
     spec = SandboxSpec(role="harness", environment=environment, attempt=attempt.id, epoch=attempt.epoch, cores=cores)

@@ -95,6 +95,7 @@ def environments(world: World) -> Environments:
         digest=digests.__getitem__,
         images={digests[name]: name for name in builds[1:]},
         patchable=True,
+        evals=harness,
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from day0.runs.errors import Infrastructure
 from day0.runs.values import Frozen, canonical_json, sha256
 
-ENGINE, HARNESS = "sglang-cpu-0.5.23", "harness-0.5.9"
+ENGINE, HARNESS, EVALS = "sglang-cpu-0.5.23", "harness-0.5.9", "evals-0.4.13"
 MARKER = "day0-environment.json"
 _OWN_RECORDS = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 
@@ -57,6 +57,12 @@ def find(home: str | Path) -> EngineHome | None:
         harness=str(harness),
         harness_build=environment_digest(harness),
     )
+
+
+def evals_of(home: str | Path) -> str:
+    """The finished environment of lm-eval under this home; empty: there is none."""
+    place = engines_folder(home) / EVALS
+    return str(place) if (place / MARKER).is_file() else ""
 
 
 def listing(home: str | Path) -> tuple[Installed, ...]:

@@ -43,7 +43,7 @@ class Eval(Frozen):
     name: str
     kind: Kind
     file: str = ""
-    digest: str = Field(default="", description="sha256 of the file")
+    pinned: str = Field(default="", description="sha256 of the file")
     margin: float = Field(default=MARGIN, gt=0, lt=1)
     command: tuple[str, ...] = Field(default=(), description="with {base_url}, {model} and {out}")
 
@@ -100,7 +100,7 @@ def _command(name: str, text: str, margin: float) -> Eval:
 def _file(name: str, text: str, margin: float) -> Eval:
     path = Path(text).expanduser().absolute()
     data = _read(path)
-    made = Eval(name=name, kind=_kind(path, data), file=str(path), digest=sha256(data), margin=margin)
+    made = Eval(name=name, kind=_kind(path, data), file=str(path), pinned=sha256(data), margin=margin)
     if made.kind == "lm-eval":
         files(made)
     else:
@@ -169,7 +169,7 @@ def _prepared(kind: Kind, row: Mapping[str, Any]) -> dict[str, str]:
 def files(task: Eval) -> dict[str, bytes]:
     """What lies in the sandbox for lm-eval: the task as YAML, and its data. Raises `UserError`, `Infrastructure`."""
     data = _read(Path(task.file))
-    if sha256(data) != task.digest:
+    if sha256(data) != task.pinned:
         raise Infrastructure(f"{task.file} is not what the run was asked with: submit it again")
     if task.kind == "lm-eval":
         return _own(task, data)

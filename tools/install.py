@@ -26,6 +26,7 @@ from day0.tools.diagnose import diagnose
 from day0.tools.engines import cpu_platform
 from day0.tools.environments import (
     ENGINE,
+    EVALS,
     HARNESS,
     MARKER,
     EngineHome,
@@ -42,7 +43,12 @@ Progress = Callable[[str], None]
 STEP_CAP_S = 3600.0
 """A CUDA build of torch is several GB; on a slow line that takes its time."""
 SILENT_CAP_S = 900.0
-NEEDS_BYTES = {ENGINE: 4 << 30, HARNESS: 1 << 30}
+NEEDS_BYTES = {ENGINE: 4 << 30, HARNESS: 1 << 30, EVALS: 1 << 30}
+REQUIREMENTS = {
+    ENGINE: "requirements-sglang-cpu.txt",
+    HARNESS: "requirements-harness.txt",
+    EVALS: "requirements-evals.txt",
+}
 _TELLING = re.compile(r"^(Collecting|Downloading|Using cached|Installing collected|Successfully|Processing) ?(\S*)")
 _PIP = ("bin/python", "-m", "pip", "install", "--no-cache-dir", "--no-input", "--disable-pip-version-check")
 _IMPORTS = {
@@ -50,6 +56,7 @@ _IMPORTS = {
 from sglang.srt.platforms import current_platform
 assert type(current_platform).__name__ == "CpuPlatform", current_platform""",
     HARNESS: "import numpy, aiohttp, transformers, datasets, importlib.util as u; assert u.find_spec('sglang')",
+    EVALS: "import lm_eval.evaluator, lm_eval.models.openai_completions",
 }
 
 
@@ -71,6 +78,17 @@ def install_harness(node: Node, home: str | Path, progress: Progress) -> Path:
     """The load generator's environment alone, for an engine that is here already. Raises as `install_cpu`."""
     _environment(node, Path(home), HARNESS, _harness_steps, progress)
     return engines_folder(home) / HARNESS
+
+
+def install_evals(node: Node, home: str | Path, progress: Progress) -> Path:
+    """lm-eval for the winner's full evals, which only a run that asks for them needs. Raises as `install_cpu`."""
+    _environment(node, Path(home), EVALS, _evals_steps, progress)
+    return engines_folder(home) / EVALS
+
+
+def _evals_steps(folder: Path, sandbox: Sandbox) -> list[tuple[str, list[str]]]:
+    sandbox.write("requirements.txt", _data(REQUIREMENTS[EVALS]))
+    return [("lm-eval 0.4.13", [str(folder / _PIP[0]), *_PIP[1:], "-r", "requirements.txt"])]
 
 
 def _engine_steps(folder: Path, sandbox: Sandbox) -> list[tuple[str, list[str]]]:
@@ -161,9 +179,8 @@ def environment_recipe(name: str) -> str:
     """What an environment is made from; a new version of day0 with other pins installs again."""
     from day0.runs.values import sha256
 
-    text = {ENGINE: "requirements-sglang-cpu.txt", HARNESS: "requirements-harness.txt"}[name]
     wheel = cpu_platform.wheel() if name == ENGINE else b""
-    return sha256(_data(text) + wheel + _IMPORTS[name].encode())
+    return sha256(_data(REQUIREMENTS[name]) + wheel + _IMPORTS[name].encode())
 
 
 def _marker(folder: Path) -> dict[str, object]:
