@@ -80,7 +80,7 @@ def test_a_sound_winner_is_lossless_within_its_margin_and_recipe_and_show_say_so
 
 def test_s34_a_winner_that_loses_more_than_the_margin_does_not_win(tmp_path, monkeypatch):
     broken = Fault(
-        name="a few drafts are accepted that should not be", kind="wrong_output", wrong_share=0.014, time=0.9,
+        name="a draft in a hundred is not verified", kind="wrong_output", wrong_share=0.014, time=0.9,
         when=SPECULATION,
     )  # fmt: skip
     found = world("glm-5.2").mended()
