@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from day0.agent import limits
 from day0.agent.settings import Settings
@@ -12,6 +12,9 @@ from day0.runs.errors import Refused, UserError
 from day0.runs.ledger import utc_now
 from day0.runs.schema import RunRequest
 from day0.runs.workload import Target, Workload
+
+if TYPE_CHECKING:
+    from day0.agent.finding import Found
 
 POLICIES = ("auto", "playbook", "llm", "tpe", "random", "default")
 FASTEST_TTFT_MS = 0.5
@@ -82,14 +85,11 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
                 f"workload `{workload.name}` needs {asked_for} tokens of context, the model has {found.facts.context}"
             )
     check_target(found.target, found.facts)
-    options: dict[str, Any] = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
-    if asked.evals or asked.commands:
-        options["evals"] = _evals(asked, target, settings)
     return RunRequest(
         model=found.model,
         revision=found.revision,
         target=found.target,
-        options=options,
+        options=_options(asked, found, settings),
         engine_source=asked.engine_source,
         workloads=workloads,
         policy=policy,
@@ -98,6 +98,19 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         deadline_s=limits.seconds_until(asked.deadline, utc_now()),
         max_attempts=asked.max_attempts or target.max_attempts or 200,
     )
+
+
+def _options(asked: Asked, found: Found, settings: Settings) -> dict[str, Any]:
+    """What the request carries beside its main fields. Raises `UserError`."""
+    from day0.agent import vendors
+
+    target = found.target
+    options: dict[str, Any] = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
+    if settings.reference_base_url is not None and target.kind != "twin":
+        options[vendors.OPTION] = vendors.named(settings, asked.model)
+    if asked.evals or asked.commands:
+        options["evals"] = _evals(asked, target, settings)
+    return options
 
 
 def _evals(asked: Asked, target: Target, settings: Settings) -> list[dict[str, Any]]:

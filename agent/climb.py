@@ -26,6 +26,7 @@ from day0.tools.canary import Checked, Reference
 from day0.tools.knee import start_rate
 from day0.tools.known import KnownIssue
 from day0.tools.learned import match
+from day0.tools.taskfile import thinks
 
 Judging = Generator[Fact, None, Verdict]
 SERVED_CONCURRENCY = 8
@@ -123,9 +124,10 @@ def ask_answers(booted: Booted, inputs: ClimbInputs) -> Checked:
         booted.server,
         task=canary.task_of(Path(inputs.model_folder)),
         concurrency=served(booted),
-        long_chars=min(40_000, int(inputs.model_facts.context * LONG_CHARS_SHARE * chars_per_token(inputs))),
+        long_chars=long_chars(inputs),
         reference=reference(inputs),
         kit=kit(booted, inputs),
+        room=room(booted, inputs),
     )
 
 
@@ -139,6 +141,7 @@ def ask_task(booted: Booted, inputs: ClimbInputs) -> Checked:
         concurrency=served(booted),
         reference=reference(inputs),
         against=canary.SAME_STACK if fixed is None else fixed.words,
+        room=room(booted, inputs),
     )
 
 
@@ -167,6 +170,17 @@ def reference(inputs: ClimbInputs) -> Reference | None:
 def served(booted: Booted) -> int:
     """How many requests the checks put at once."""
     return min(booted.server.facts.max_running_requests or SERVED_CONCURRENCY, SERVED_CONCURRENCY)
+
+
+def room(booted: Booted, inputs: ClimbInputs) -> int:
+    """Tokens of an answer to a task: a model that thinks first gets as many as its thinking may take (S35)."""
+    split = booted.server.facts.resolved.get("reasoning_parser")
+    return probes.THINK_TOKENS if split or thinks(Path(inputs.model_folder)) else canary.TASK_TOKENS
+
+
+def long_chars(inputs: ClimbInputs) -> int:
+    """Characters of the long-context question."""
+    return min(40_000, int(inputs.model_facts.context * LONG_CHARS_SHARE * chars_per_token(inputs)))
 
 
 def chars_per_token(inputs: ClimbInputs) -> float:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from day0.agent import vendors
 from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
@@ -315,5 +316,6 @@ def parts_at(
         node=nodes.free()[0],
         meter=desk.meter,
         stand_in=why,
+        vendor=vendors.of(run, settings),
         calls=calls,
     )

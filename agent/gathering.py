@@ -49,6 +49,7 @@ def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> Clim
         seed=run.request.seed,
         noise=seen.noise,
         reference=referring.kept(read, run.request.target.baseline_label, own=own),
+        vendor=parts.vendor,
         incumbent={name: knee for name, knee in knees.items() if knee is not None},
         patches=seen.patches,
         tables=seen.tables,

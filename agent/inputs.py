@@ -15,6 +15,7 @@ from day0.runs.patches import Patch, Table
 from day0.runs.workload import Target, Workload
 from day0.tools.engines.base import Engine
 from day0.tools.known import KnownIssue
+from day0.tools.vendor import Vendor
 
 V = TypeVar("V")
 SERVER_LOG = "server.log"
@@ -37,6 +38,8 @@ class ClimbInputs:
     """relative s.d. of a knee between boots"""
     reference: bytes = b""
     """the run's fixed reference (`day0.agent.referring`); empty: there is none, or this climb makes it"""
+    vendor: Vendor | None = None
+    """the vendor's endpoint, asked before anything on this node"""
     incumbent: Mapping[str, Knee] = field(default_factory=dict)
     """workload -> the incumbent's knee; empty for the baseline"""
     patches: Mapping[str, Patch] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from day0.runs.errors import Infrastructure
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock
 from day0.tools.engines.base import Engine
+from day0.tools.vendor import Vendor
 
 
 @dataclass(frozen=True)
@@ -82,5 +83,6 @@ class Parts:
     meter: Meter
     stand_in: str = ""
     """why another policy than the asked one decides; empty: the asked one does"""
+    vendor: Vendor | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     """records of LLM calls that are not yet in the ledger"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from pathlib import Path
 
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Booted, Lease
@@ -18,8 +19,9 @@ from day0.runs.facts import ArtifactKept, Fact, FailureClass, Progress
 from day0.runs.schema import Attempt
 from day0.runs.values import Frozen, Map
 from day0.sandboxes.base import Node
-from day0.tools import canary
+from day0.tools import canary, probes
 from day0.tools.canary import Checked, Reference
+from day0.tools.vendor import Vendor
 from pydantic import Field, TypeAdapter
 
 NAME, LOG = "reference.json", "reference.log"
@@ -28,6 +30,7 @@ REPEAT = 97
 """keys the contents of what the reference is asked, as a pair's number does"""
 PLAIN_KV = "bfloat16"
 AITER = "SGLANG_USE_AITER"
+LONG_CHARS = 40_000
 ANSWERS = ("answers-answer.json", "answers-accuracy.json")
 """artifacts of every attempt's own answers"""
 REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
@@ -89,6 +92,9 @@ def fixed(
     They come back as they were where nothing plainer than the baseline boots and answers. Such a boot is none of the
     baseline's own: its log and its answers are kept, its time is the run's.
     """
+    told: Reference = ()
+    if inputs.vendor is not None:
+        told = yield from asked_of(inputs.vendor, inputs)
     for words, candidate in plainest(inputs, attempt.candidate):
         yield Progress(text=f"the reference: {words}")
         lease = Lease(node, attempt.id, attempt.epoch, candidate, inputs, attempt.boots + 1, repeat=REPEAT)
@@ -96,19 +102,43 @@ def fixed(
         try:
             begun = lease.begin()
             with lease.open() as booted:
-                made = Fixed(
-                    words=f"{canary.SAME_STACK}: {words}",
-                    answers=tuple(a for ask in asks for a in _sound(ask(booted, inputs)).answers),
-                    argv=begun.argv,
-                    env=begun.env,
-                )
+                own = tuple(a for ask in asks for a in _sound(ask(booted, inputs)).answers)
+                named = f"{canary.SAME_STACK}: {words}"
+                if inputs.vendor is not None and told:
+                    named = f"{inputs.vendor.words}; what it can't tell, {named}"
+                made = Fixed(words=named, answers=merged(own, told), argv=begun.argv, env=begun.env)
         except CandidateFailed as failed:
             yield Progress(text=f"it does not work: {failed.failure}: {failed.evidence[:200]}")
         yield ArtifactKept(name=LOG, data=lease.log)
         if made is not None:
             yield made.kept()
             return replace(inputs, reference=made.kept().data)
+    if inputs.vendor is not None and told:
+        alone = Fixed(words=inputs.vendor.words, answers=told).kept()
+        yield alone
+        return replace(inputs, reference=alone.data)
     return inputs
+
+
+def asked_of(vendor: Vendor, inputs: ClimbInputs) -> Generator[Fact, None, Reference]:
+    """What the vendor's endpoint answers; nothing where it fails its own control or can't be reached (S35)."""
+    folder = Path(inputs.model_folder)
+    task, kit = canary.task_of(folder), probes.Kit(tool_parser="its own", reasoning_parser="its own")
+    yield Progress(text=f"the reference: {vendor.words}")
+    room = probes.THINK_TOKENS  # one more than is needed costs nothing there
+    asked = [*canary.questions(task, kit, LONG_CHARS, room), *canary.whole(task, room)]
+    answers = vendor.ask(list({q.key: q for q in asked}.values()))
+    of_task = [a for a in answers if a.key.startswith("task:" if task else "prose:")]
+    control = canary.judge_accuracy(task, of_task, None)
+    if not control.passed:
+        yield Progress(text=f"it is no reference: {control.evidence[:200]}")
+        return ()
+    return tuple(a for a in answers if not a.error)
+
+
+def merged(own: Reference, told: Reference) -> Reference:
+    """The vendor's answer where it gave one, else this node's plainest configuration's."""
+    return tuple({**{a.key: a for a in own}, **{a.key: a for a in told}}.values())
 
 
 def _sound(checked: Checked) -> Checked:

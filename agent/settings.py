@@ -45,11 +45,14 @@ class Settings(BaseSettings):
     model_folders: tuple[Path, ...] = Field(
         default=(), description="folders besides day0's own whose models containers may be shown, read-only"
     )
+    reference_base_url: str | None = Field(default=None, description="the vendor's endpoint of the model")
+    reference_model: str | None = Field(default=None, description="its name there; default: the model asked for")
+    reference_api_key: SecretStr | None = None
     target: str = "cpu"
     policy: str = "auto"
     budget_hours: float = Field(default=24.0, gt=0)
 
-    @field_validator("llm_base_url")
+    @field_validator("llm_base_url", "reference_base_url")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
         """An http(s) address with a host; empty = none. The value is not repeated: it may hold a password."""
@@ -95,7 +98,7 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must never be shown or stored."""
-        held = (self.llm_api_key, self.database_url, self.upstream_token)
+        held = (self.llm_api_key, self.database_url, self.upstream_token, self.reference_api_key)
         return tuple(s.get_secret_value() for s in held if s is not None)
 
 
@@ -120,5 +123,9 @@ def redacted(text: str) -> str:
     try:
         secrets = load().secrets
     except UserError:
-        secrets = tuple(filter(None, (os.environ.get(f"DAY0_{name}") for name in ("LLM_API_KEY", "DATABASE_URL"))))
+        secrets = tuple(
+            filter(
+                None, (os.environ.get(f"DAY0_{name}") for name in ("LLM_API_KEY", "DATABASE_URL", "REFERENCE_API_KEY"))
+            )
+        )
     return Redactor(secrets)(text)

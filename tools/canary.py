@@ -16,10 +16,14 @@ from day0.runs.facts import FailureClass, Rung, Verdict
 from day0.runs.values import Frozen
 from day0.tools import noninferiority, probes
 from day0.tools.bench import Answer, Question, Served
-from day0.tools.taskfile import TaskItem, right, rights, score, task_of
+from day0.tools.taskfile import TaskItem, agrees, degenerate, right, rights, score, task_of
 from day0.tools.text import prose
 
-__all__ = ["Answer", "Checked", "Reference", "TaskItem", "accuracy", "answer", "right", "task_of"]
+# fmt: off
+__all__ = [
+    "Answer", "Checked", "Reference", "TaskItem", "accuracy", "agrees", "answer", "degenerate", "right", "task_of",
+]
+# fmt: on
 
 MARGIN = 0.05
 """Accuracy may fall behind the reference by five points."""
@@ -29,10 +33,8 @@ OWN_TASK = "the model's own task"
 CONTROL = 0.5
 """Of the task that a baseline must get right: a control that fails says nothing about candidates (S35)."""
 SAMPLE, PROSE, PROSE_ACCURACY, ALONE = 24, 8, 40, 4
-AGREE_CHARS = 12
 AGREE_SHARE = 0.7
 REPEAT_SHARE = 0.75
-DEGENERATE = 0.2
 TASK_TOKENS, PROSE_TOKENS, PROSE_CHARS = 16, 32, 240
 TIER_1 = 200
 """questions that every candidate is asked"""
@@ -83,20 +85,25 @@ def answer(
     long_chars: int,
     reference: Reference | None = None,
     kit: probes.Kit | None = None,
+    room: int = TASK_TOKENS,
 ) -> Checked:
     """Rung ANSWER: a few questions alone, then those and more at load, one behind `long_chars` of text; and canaries.
 
-    `kit` says which calls beyond plain questions this server is asked for, at the same load; None: none.
+    `kit` says which calls beyond plain questions this server is asked for, at the same load; None: none. `room`: tokens
+    of an answer, many for a model that thinks first.
     """
-    picked = random.Random("answer").sample(range(len(task)), min(SAMPLE, len(task)))
-    questions = [*_task_questions(task, picked), *_prose_questions(PROSE), _long_question(long_chars)]
-    first = questions[:ALONE]
-    alone = harness.ask(first, server, concurrency=1)
-    if kit is not None:
-        kit = kit.model_copy(update={"forced": _forced_texts(task)})
-        questions += probes.questions(kit)
-    load = harness.ask(questions, server, concurrency=concurrency)
+    kit = None if kit is None else kit.model_copy(update={"forced": _forced_texts(task)})
+    asked = questions(task, kit, long_chars, room)
+    alone = harness.ask(asked[:ALONE], server, concurrency=1)
+    load = harness.ask(asked, server, concurrency=concurrency)
     return judge_answers(task, alone, load, reference, kit)
+
+
+def questions(task: Sequence[TaskItem], kit: probes.Kit | None, long_chars: int, room: int) -> list[Question]:
+    """All of rung ANSWER at load."""
+    picked = random.Random("answer").sample(range(len(task)), min(SAMPLE, len(task)))
+    plain = [*_task_questions(task, picked, room), *_prose_questions(PROSE), _long_question(long_chars, room)]
+    return plain if kit is None else [*plain, *probes.questions(kit)]
 
 
 def _forced_texts(task: Sequence[TaskItem]) -> tuple[str, ...]:
@@ -114,18 +121,24 @@ def accuracy(
     concurrency: int,
     reference: Reference | None = None,
     against: str = SAME_STACK,
+    room: int = TASK_TOKENS,
 ) -> Checked:
     """Rung ACCURACY, tier 1: 200 questions of the task at the served concurrency (all, if it has fewer).
 
     40 continuations where the model has no task. `against` names the reference in words.
     """
+    asked = whole(task, room)
+    return judge_accuracy(task, harness.ask(asked, server, concurrency=concurrency), reference, against)
+
+
+def whole(task: Sequence[TaskItem], room: int) -> list[Question]:
+    """All of rung ACCURACY."""
     picked = sorted(random.Random("tier 1").sample(range(len(task)), min(TIER_1, len(task))))
-    questions = _task_questions(task, picked) if task else _prose_questions(PROSE_ACCURACY)
-    return judge_accuracy(task, harness.ask(questions, server, concurrency=concurrency), reference, against)
+    return _task_questions(task, picked, room) if task else _prose_questions(PROSE_ACCURACY)
 
 
-def _task_questions(task: Sequence[TaskItem], picked: Sequence[int]) -> list[Question]:
-    return [Question(key=f"task:{i}", prompt=task[i].prompt, max_tokens=TASK_TOKENS) for i in picked]
+def _task_questions(task: Sequence[TaskItem], picked: Sequence[int], room: int) -> list[Question]:
+    return [Question(key=f"task:{i}", prompt=task[i].prompt, max_tokens=room) for i in picked]
 
 
 def _prose_questions(count: int) -> list[Question]:
@@ -135,23 +148,12 @@ def _prose_questions(count: int) -> list[Question]:
     return [Question(key=f"prose:{i}", prompt=piece, max_tokens=PROSE_TOKENS) for i, piece in enumerate(pieces)]
 
 
-def _long_question(chars: int) -> Question:
+def _long_question(chars: int, room: int) -> Question:
     """A fact at the start, text between, a question for it at the end."""
     head, tail = f"The number on the blue door is {LONG_NUMBER}. ", " What is the number on the blue door? Answer:"
     body = prose()
     middle = (body * (chars // len(body) + 1))[: max(0, chars - len(head) - len(tail))]
-    return Question(key="long:0", prompt=head + middle + tail, max_tokens=PROSE_TOKENS)
-
-
-def agrees(one: Answer, other: Answer) -> bool:
-    """Greedy texts agree when they begin alike: rounding of another kernel lets long ones part in the end."""
-    return bool(one.text) and one.text[:AGREE_CHARS] == other.text[:AGREE_CHARS]
-
-
-def degenerate(text: str) -> bool:
-    """Long, and made of few different pieces of four characters: a stuck loop."""
-    pieces = [text[i : i + 4] for i in range(len(text) - 3)]
-    return len(pieces) >= 32 and len(set(pieces)) < DEGENERATE * len(pieces)
+    return Question(key="long:0", prompt=head + middle + tail, max_tokens=max(PROSE_TOKENS, room))
 
 
 def _fail(rung: Rung, failure: FailureClass, evidence: str, detail: str = "", checked: int = 0) -> Checked:
