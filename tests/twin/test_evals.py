@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from day0.agent import accuracies, show, twin
+from day0.agent import accuracies, show, show_best, twin
 from day0.agent.controller import Controller
 from day0.agent.settings import load
 from day0.runs.documents import target
@@ -74,7 +74,7 @@ def test_a_sound_winner_is_lossless_within_its_margin_and_recipe_and_show_say_so
     assert told.label in ("lossless within margin", "inconclusive") and f"answers: {told.label}" in stored.text
     assert {c.name for c in told.canaries} >= {"log-probabilities", "tool call", "long context"}
     (won,) = show.summary(ledger, done.id)["winners"]
-    assert won["accuracy"]["label"] == told.label and told.label in show.answers_line(won)
+    assert won["accuracy"]["label"] == told.label and told.label in show_best.answers_line(won)
     ledger.close()
 
 

@@ -137,7 +137,9 @@ def test_the_label_is_that_of_the_worst_full_eval_and_tier_1_is_never_lossless()
     assert judged(1, 0).verdict == "lossless within margin"
     assert label([judged(1, 0)]) == "no collapse" and label([]) == "accuracy unverified"
     assert label([judged(1, 0), judged(2, 0)]) == "lossless within margin"
-    assert label([judged(2, 0), judged(2, 16, 10)]) == "inconclusive"
+    few = noninferiority.of_counts(200, 190, 2, 1, margin=0.01).judgement("few", "same-stack", tier=2)
+    assert few.verdict == "inconclusive" and few.needed > 200 and few.decidable > 0.01
+    assert label([judged(2, 0), few]) == "inconclusive"
     assert label([judged(2, 0), judged(2, 100)]) == "lossy"
     nothing = noninferiority.paired({}, {"a": True}, margin=0.01).judgement("t", "same-stack", tier=2)
     assert label([nothing]) == "accuracy unverified"
