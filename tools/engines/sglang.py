@@ -147,12 +147,11 @@ class Sglang:
 
     def boot_facts(self, http: httpx.Client, candidate: Candidate, ready_s: float, fallback_lines: int) -> BootFacts:
         """See the port: `GET /server_info`."""
-        routed = router.routed(candidate.flags)
-        reply = http.get("/get_server_info" if routed else "/server_info", timeout=30.0)
+        workers = router.workers(http) if router.routed(candidate.flags) else ()
+        reply = http.get(f"{workers[0] if workers else ''}/server_info", timeout=30.0)
         reply.raise_for_status()
         info = reply.json()
         states = [s for s in info.get("internal_states") or [] if isinstance(s, dict)]
-        workers = router.workers(http) if routed else ()
         if workers:  # one of them answered for all: they were started alike
             states, info["dp_size"] = states * len(workers), len(workers) * int(info.get("dp_size") or 1)
         caps = [
@@ -195,6 +194,8 @@ class Sglang:
             reply = http.get("/engine_metrics", timeout=timeout_s)
         reply.raise_for_status()
         found = prometheus.parse(reply.content.decode(errors="replace"))
+        if reply.url.path == "/engine_metrics":
+            found = router.named(found)
 
         def total(name: str) -> float | None:
             return prometheus.total(found, f"sglang:{name}")

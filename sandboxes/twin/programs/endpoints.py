@@ -32,8 +32,8 @@ METRICS = (
 GENERATING = ("/generate", "/v1/chat/completions", "/v1/completions")
 
 
-def handle(site: Site, live: LiveServer, request: Request) -> Iterator[Answer]:
-    """One request."""
+def handle(site: Site, live: LiveServer, request: Request, *, worker: bool = False) -> Iterator[Answer]:
+    """One request; `worker`: to one of the servers behind a router, not to the router."""
     path = request.path.partition("?")[0]
     if path in GENERATING:
         yield from _generate(site, live, path, request)
@@ -41,7 +41,7 @@ def handle(site: Site, live: LiveServer, request: Request) -> Iterator[Answer]:
     yield Wait(QUICK_S)
     if path in ("/health", "/health_generate", "/ready"):
         yield Head(200)
-    elif path in ("/server_info", "/get_server_info"):
+    elif path in ("/server_info", "/get_server_info") and (worker or not live.workers):
         yield from _json(server_info(live))
     elif path in ("/model_info", "/get_model_info"):
         yield from _json({"model_path": live.args["model_path"], "is_generation": True})
@@ -131,7 +131,8 @@ def metrics(live: LiveServer, now: float) -> str:
     named = 'sglang:realtime_tokens_total{dp_rank="%d",mode="prefill_cache"} %s\n'
     if live.workers:
         named, each = named.replace('"%d"', '"0"'), zip(live.workers, live.found(now), strict=True)
-        return text + "".join(named.replace("{", f'{{worker_addr="{url}",') % found for url, found in each)
+        text += "".join(named.replace("{", f'{{worker_addr="{url}",') % found for url, found in each)
+        return text.replace("sglang:", "sglang_")  # as the router writes names
     return text + "".join(named % of for of in enumerate(live.found(now)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from day0.runs.values import canonical_json, sha256
 from day0.sandboxes.simulated.machine import Context
@@ -173,6 +174,9 @@ class _Boot:
             self.world, self.build, self.args, self.scene, key=self.key, process=site.process(self.ctx)
         )
         yield Listen(port, lambda request: endpoints.handle(site, live, request))
+        for url in live.workers:
+            at = urlsplit(url).port or 0
+            yield Listen(at, lambda request: endpoints.handle(site, live, request, worker=True))
         yield self.say(f"Uvicorn running on http://{self.asked['host']}:{port} (Press CTRL+C to quit)")
         yield from self._stage("warmup")
         yield Wait(FINAL_S, cpu=0.6)

@@ -36,6 +36,7 @@ def test_s45_priming_reaches_every_server_behind_the_router_and_each_ones_counte
     with routed.serving(ROUTER) as (server, harness):
         assert server.argv[2] == "sglang_router.launch_server"
         assert server.argv[server.argv.index("--router-dp-worker-base-port") + 1] == str(server.port + 1)
+        assert server.http.get("/server_info").status_code == server.http.get("/metrics").status_code == 404
         assert server.facts.replicas == 2 and len(server.facts.workers) == 2 and not server.facts.differs
         plan = open_loop(SHORT, RULES, rate_rps=1.0, seed=1, content_seed=2, replicas=2)
         raw = harness.run(plan, server)
