@@ -3,7 +3,7 @@
 `python -m sglang_router.launch_server` (package sglang-router, read in release 0.3.2) takes all flags of a server and
 its own, with `router-` before their names. It starts one server for each of `--dp-size`, on ports from a base port on,
 and listens itself where one server would. Servers behind it are told apart by their addresses.
-What one of them runs with only itself tells; `/engine_metrics` gathers their counters (tried with the router in front of
+What one of them runs with only itself tells; `/engine_metrics` gathers their counters (tried with the router before
 two stand-ins of servers).
 """
 
