@@ -8,7 +8,7 @@ that fails leads to its likeliest culprit first, and a lone new setting that fai
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from day0.agent.policy.belief import Belief
@@ -20,6 +20,8 @@ PLAIN = 0.02
 """any setting that the engine's own --help offers"""
 CLEARED, ANSWERED = 0.003, 0.3
 """what a measured success leaves of a suspicion; the share that an answer without a measurement leaves"""
+IMAGE, SLICED = "build=", "ep=1"
+"""every candidate of an image has the first; the second is of those whose ranks hold slices of all experts"""
 KNOWN: dict[str, float] = {
     SPECULATION: 0.08,  # draft layers are where first days break: exclude lists, headers, NextN classes
     DEPTH: 0.05,
@@ -32,13 +34,13 @@ KNOWN: dict[str, float] = {
     "tp=2": 0.06,
     SAFE_REDUCE + "=true": 0.005,  # only falls back to RCCL
     "max-running-requests": 0.01,
+    SLICED: 0.01,  # what nearly everybody serves with
     "dsa-prefill-backend=aiter": 0.25,  # decode with an FP8 cache crashes without open patches (38746, 32849)
 }
 MEMORY = "mem-fraction-static"
 COPIES = "several copies"
 """more than one replica: whatever breaks on every split that does not fill the node"""
 NUMBERS = re.compile(r"\d+|\[[^\]]*\]")
-IMAGE = "build="
 LOSSY = 0.08
 AGAIN = 0.1
 """of the chance that is left to a candidate that has everything that a failed one had"""
@@ -94,8 +96,10 @@ class Risk:
 
     def suspects(self, settings: Settings, tuned: bool) -> tuple[str, ...]:
         """What could be at fault. An image is no suspect where there is no other: everything has it."""
-        names = suspects(settings, tuned)
-        return names if self.belief.site.images else tuple(n for n in names if not n.startswith(IMAGE))
+        names, site = suspects(settings, tuned), self.belief.site
+        if site.model.experts > 0 and settings.shape.ep == 1:
+            names = (*names, SLICED)
+        return names if site.images else tuple(n for n in names if not n.startswith(IMAGE))
 
     def _failures(self, patches: frozenset[str]) -> tuple[frozenset[str], ...]:
         """Whole failed sets of settings: one of each is broken, whichever it is."""
@@ -134,12 +138,12 @@ class Risk:
                 for name in self.suspects(self.belief.settings(one.plan), one.tuned):
                     left = table.get(name, self._prior(name))
                     table[name] = min(left, CLEARED) if one.measured else left * ANSWERED
-        for names, failure in self._alike(patches):
+        for names, failure in self._alike(patches, cleared=table.get(SLICED, 1.0) <= CLEARED):
             _clear_lesser(table, names)
             self._share(table, names, failure)
         return table
 
-    def _alike(self, patches: frozenset[str]) -> list[tuple[tuple[str, ...], FailureClass]]:
+    def _alike(self, patches: frozenset[str], *, cleared: bool) -> list[tuple[tuple[str, ...], FailureClass]]:
         """Failures with what may be at fault: of those that end in the same words only what they have in common."""
         groups: dict[tuple[str, str], list[frozenset[str]]] = {}
         classes: dict[tuple[str, str], FailureClass] = {}
@@ -152,7 +156,7 @@ class Risk:
                 classes[sign] = failure
         out = []
         for sign, found in groups.items():
-            out += [(tuple(sorted(names)), classes[sign]) for names in _common(found)]
+            out += [(tuple(sorted(names)), classes[sign]) for names in _common(found, {SLICED} if cleared else set())]
         return out
 
     def _share(self, table: dict[str, float], names: Iterable[str], failure: FailureClass) -> None:
@@ -172,12 +176,13 @@ class Risk:
         return 1.0 if fitting is None or name.startswith(fitting) else UNFIT
 
 
-def _common(found: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+def _common(found: Sequence[frozenset[str]], innocent: Set[str]) -> list[frozenset[str]]:
     """Of each failure what all of them have: the same setting, or a value of the same number that may be too large.
 
-    As they are where that is nothing but the image: everything that was tried on it has that.
+    As they are where that is nothing but the image: everything that was tried on it has that. `innocent` is what most
+    candidates have and what worked.
     """
-    same = frozenset.intersection(*found)
+    same = frozenset.intersection(*found) - innocent
     numbers = frozenset(RISING).intersection(*({n.partition("=")[0] for n in names} for names in found))
     out = [frozenset(n for n in names if n in same or n.partition("=")[0] in numbers) for names in found]
     return out if all(any(not n.startswith(IMAGE) for n in names) for names in out) else list(found)

@@ -16,10 +16,15 @@ FOLDER = Path(__file__).parents[2] / "fixtures" / "worlds"
 WORLDS = tuple(sorted(file.stem for file in FOLDER.glob("*.yaml")))
 
 
+pytestmark = pytest.mark.timeout(600)  # whole searches: a busy machine is no failure
+MOST = {"only-whole-experts": 8}
+"""experiments, where fewer than four would not do"""
+
+
 def played(arena_of, name):
     """(world, arena, what was won, why the search ended)."""
     found = world(str(FOLDER / f"{name}.yaml"))
-    arena = arena_of(found, most=12)
+    arena = arena_of(found, most=MOST.get(name, 4))
     arena.survey()
     why = arena.search(Playbook(check=Sglang().check))
     return found, arena, winner(arena), why
@@ -35,8 +40,8 @@ def test_the_winner_of_an_odd_world_serves_and_serves_rightly(arena_of, name):
     assert not isinstance(served, str), f"a broken promotion: {served}"
     if name == "only-whole-experts":
         assert best.flags["ep-size"] > 1
-    if name == "nothing-to-find":
-        assert len(arena.book.attempts()) < 12, "the search gives up where nothing pays"
+    if name == "every-speculation-broken":
+        assert "speculative-algorithm" not in best.flags
 
 
 def test_a_world_in_which_nothing_boots_ends_without_a_winner_and_says_so(arena_of):
