@@ -43,7 +43,6 @@ _PREFIX = re.compile(
 )
 _MASK = bytes.maketrans(b"0123456789abcdefABCDEF\r", b"0" * 22 + b"\n")
 _WORD = re.compile(rb"[A-Za-z]{4,}")
-_WHOLE_WORD = re.compile(rb"(?<=[^A-Za-z])[A-Za-z]{4,}(?=[^A-Za-z])")
 _WARNS = re.compile(
     rb"\bWARNING\b|\b\w*Warning: |\bwarnings\.warn\b|^W\d{4} |\[W\d+|Ignore import error|Module Not Found"
     rb"|server_args=ServerArgs\(|non-default args: |with config: model="
@@ -59,9 +58,9 @@ def compiled(pattern: str) -> re.Pattern[bytes]:
 
 
 @cache
-def whole_word(anchor: bytes) -> bytes:
-    """The longest word that stands whole inside an anchor; empty: none does."""
-    return max(_WHOLE_WORD.findall(anchor), key=len, default=b"")
+def longest_word(anchor: bytes) -> bytes:
+    """The longest run of letters in an anchor, which some word of every text with it contains; empty: too short."""
+    return max(_WORD.findall(anchor), key=len, default=b"")
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class Scan:
             starts.append(starts[-1] + len(line) + 1)
         place = _Place(b"\n".join(fresh), starts, numbers)
         self.marked = self.marked or any(mark in place.text for mark in self.marks)
-        words = set(_WORD.findall(place.text)) if len(place.text) > LONG_TEXT else None
+        words = b" ".join(set(_WORD.findall(place.text))) if len(place.text) > LONG_TEXT else None
         for pattern in self.patterns:
             if pattern not in self.hits:
                 self._try(pattern, place, words)
@@ -128,9 +127,9 @@ class Scan:
                 break
         return fresh, numbers
 
-    def _try(self, pattern: str, place: _Place, words: set[bytes] | None) -> None:
+    def _try(self, pattern: str, place: _Place, words: bytes | None) -> None:
         for anchor in anchors_of(pattern):
-            word = whole_word(anchor)
+            word = longest_word(anchor)
             if (words is None or not word or word in words) and self._try_at(pattern, anchor, place):
                 return
 
