@@ -9,7 +9,7 @@ from day0.runs.values import Frozen
 from pydantic import Field
 
 CanaryState = Literal["passed", "failed", "not applicable"]
-Word = Literal["lossless within margin", "inconclusive", "lossy", "nothing was checked"]
+Word = Literal["lossless within margin", "no collapse", "inconclusive", "lossy", "nothing was checked"]
 UNVERIFIED = "accuracy unverified"
 
 

@@ -60,8 +60,10 @@ class Accuracy(Frozen):
 
     def judgement(self, task: str, against: str, *, tier: Literal[1, 2]) -> Judgement:
         """The same for the ledger, with what was compared."""
-        same = self.model_dump(exclude={"candidate", "upper"})
-        return Judgement(task=task, against=against, tier=tier, measured=self.candidate, **same)
+        same = self.model_dump(exclude={"candidate", "upper", "verdict"})
+        # a margin as wide as a collapse shows nothing to be lossless
+        word: Word = "no collapse" if tier == 1 and self.verdict == "lossless within margin" else self.verdict
+        return Judgement(task=task, against=against, tier=tier, measured=self.candidate, verdict=word, **same)
 
 
 def paired(
