@@ -86,8 +86,11 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 
 def warden(folder: str) -> int:
-    """The pipes in place of standard input and output, then the warden."""
-    for name, flags, number in (("orders", os.O_RDONLY, 0), ("events", os.O_WRONLY, 1)):
+    """The pipes in place of standard input and output, then the warden.
+
+    The one that it tells by comes first: once day0 could open the other one, the end of this process shows.
+    """
+    for name, flags, number in (("events", os.O_WRONLY, 1), ("orders", os.O_RDONLY, 0)):
         fd = os.open(os.path.join(folder, name), flags)
         os.dup2(fd, number)
         os.close(fd)
