@@ -80,14 +80,14 @@ class Networks:
         """The last of an attempt takes the namespace with it. Raises `NodeLost`."""
         if spec.role == "job":
             if container in self._single:
-                self._single.pop(container).end()
+                _close(self._single.pop(container))
             return
         key = spec.attempt, spec.epoch
         relay, users = self._shared.pop(key)
         if users > 1:
             self._shared[key] = relay, users - 1
         else:
-            relay.end()
+            _close(relay)
 
     def way(self, spec: SandboxSpec, container: str) -> Path:
         """The folder of the relay into a sandbox' network."""
@@ -115,6 +115,12 @@ class Networks:
             files.remove(folder)
             raise
         return running
+
+
+def _close(relay: Running) -> None:
+    """Ends a relay and removes the record of its owner. Raises `NodeLost`."""
+    relay.end()
+    files.remove(relay.folder.parent)
 
 
 def _listens(folder: Path) -> None:
