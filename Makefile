@@ -33,7 +33,7 @@ test: $(VENV)/.dev  ## fast tests: no GPU, Docker, engine or network
 
 test-all: $(VENV)/.dev  ## everything that this machine can run; what it cannot says why
 	$(PY) -m pytest -q -n 2 --dist worksteal
-	$(PY) -m pytest -q -n 2 --dist worksteal --timeout 300 tests/twin
+	$(PY) -m pytest -q -n 2 --dist worksteal --timeout 300 tests/database tests/twin
 	$(PY) -m pytest -q --timeout 600 tests/crash tests/packaging
 	$(PY) -m pytest -q --timeout 600 tests/engine
 

@@ -12,8 +12,8 @@ from day0.tools.explain import explain
 from day0.tools.loadplan import closed_loop, open_loop
 from day0.tools.summary import capacity_rps, summarise
 
+from tests.twin.node.conftest import RULES, SHORT, bench_of  # noqa: F401 (a fixture)
 from tests.unit.policy.conftest import GLM, MI355X, Node
-from tests.unit.twin.conftest import RULES, SHORT, bench_of  # noqa: F401 (a fixture)
 
 LONG = SHORT.model_copy(update={"input_tokens": 16_000, "output_tokens": 16, "prefixes": 1, "cached_share": 0.0})
 PLAIN = SHORT.model_copy(update={"prefixes": 1, "cached_share": 0.0})

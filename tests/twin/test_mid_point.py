@@ -13,7 +13,7 @@ from day0.sandboxes.twin.conditions import Check, When
 from day0.sandboxes.twin.world import Fault
 from day0.tools.survey import survey
 
-from tests.unit.twin.conftest import RULES, SHORT, bench_of  # noqa: F401 (a fixture)
+from tests.twin.node.conftest import RULES, SHORT, bench_of  # noqa: F401 (a fixture)
 
 RUNNER = {"moe-runner-backend": "triton"}
 

@@ -15,7 +15,7 @@ from day0.sandboxes.twin.world import world
 from day0.tools.loadplan import open_loop
 from day0.tools.summary import summarise
 
-from tests.unit.twin.conftest import RULES, Bench
+from tests.twin.node.conftest import RULES, Bench
 
 SPECULATION = {
     "speculative-algorithm": "EAGLE", "speculative-num-steps": 3, "speculative-eagle-topk": 1,

@@ -18,11 +18,6 @@ from day0.runs.errors import Refused
 from day0.runs.facts import FailureClass, Knee, Rung, Verdict
 from day0.runs.schema import Attempt, AttemptStatus, RunRequest
 from day0.runs.workload import MeasureRules, Slo, Target, Workload
-from hypothesis import HealthCheck, settings
-
-# a busy machine is no failure: examples have no deadline of their own
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
 
 FLAGS = Path(__file__).with_name("sglang-0.5.23-flags.txt")
 

@@ -12,7 +12,7 @@ from day0.sandboxes.twin.world import world
 from day0.tools.loadplan import open_loop
 from day0.tools.summary import summarise
 
-from tests.unit.twin.conftest import RULES, SHORT
+from tests.twin.node.conftest import RULES, SHORT
 
 
 def test_it_wanders_slowly_with_the_spread_that_was_asked():

@@ -8,7 +8,7 @@ from day0.tools.explain import explain
 from day0.tools.loadplan import closed_loop, open_loop
 from day0.tools.summary import capacity_rps, summarise
 
-from tests.unit.twin.conftest import RULES, SHORT, Bench
+from tests.twin.node.conftest import RULES, SHORT, Bench
 
 WORK = SHORT.model_copy(update={"slo": Slo(ttft_ms=1500.0), "cached_share": 0.0, "prefixes": 1})
 

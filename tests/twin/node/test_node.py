@@ -17,7 +17,7 @@ from day0.tools.loadplan import closed_loop, open_loop
 from day0.tools.summary import summarise
 from day0.tools.survey import survey
 
-from tests.unit.twin.conftest import RULES, SHORT, SPECULATION
+from tests.twin.node.conftest import RULES, SHORT, SPECULATION
 
 
 def test_the_model_folder_is_surveyed_as_any_other(bench):

@@ -13,7 +13,7 @@ from day0.sandboxes.twin.rows import Cut, requests_json
 from day0.sandboxes.twin.simulate import Load, Noise, play
 from day0.tools.columns import Columns, read
 
-from tests.unit.twin.test_simulate import load, server
+from tests.twin.node.test_simulate import load, server
 
 FREE = Cut(1e6, inf)
 

@@ -6,7 +6,7 @@ import pytest
 from day0.tools.loadplan import open_loop
 from day0.tools.summary import summarise
 
-from tests.unit.twin.conftest import RULES, SHORT
+from tests.twin.node.conftest import RULES, SHORT
 
 
 def at(rate: float, replicas: int, **changes):

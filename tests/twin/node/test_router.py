@@ -11,8 +11,8 @@ from day0.sandboxes.twin.world import world
 from day0.tools.loadplan import open_loop
 from day0.tools.summary import summarise
 
-from tests.unit.twin.conftest import RULES, SHORT
-from tests.unit.twin.test_traces import COSTS
+from tests.twin.node.conftest import RULES, SHORT
+from tests.twin.node.test_traces import COSTS
 
 ROUTER = {"router-policy": "cache_aware"}
 

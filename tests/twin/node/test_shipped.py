@@ -17,7 +17,7 @@ from day0.tools.loadplan import closed_loop
 from day0.tools.summary import summarise
 from day0.tools.survey import survey
 
-from tests.unit.twin.conftest import RULES, SHORT, Bench
+from tests.twin.node.conftest import RULES, SHORT, Bench
 
 WORLDS = documents.names("world")
 AGENTIC = documents.workload("agentic-20k1k")

@@ -18,7 +18,7 @@ from day0.tools.summary import summarise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.twin.conftest import RULES
+from tests.twin.node.conftest import RULES
 
 BLOCK = 512
 

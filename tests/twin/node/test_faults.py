@@ -14,7 +14,7 @@ from day0.tools import canary
 from day0.tools.loadplan import closed_loop, open_loop
 from day0.tools.summary import summarise
 
-from tests.unit.twin.conftest import RULES, SHORT, SPECULATION
+from tests.twin.node.conftest import RULES, SHORT, SPECULATION
 
 PROBE = closed_loop(SHORT, RULES, concurrency=40, content_seed=1)
 RUNNER = {"moe-runner-backend": "triton"}
