@@ -14,7 +14,7 @@ from day0.runs.workload import MeasureRules, Slo, Workload
 from day0.sandboxes.twin.sample import render
 from day0.sandboxes.twin.world import Choice, World, world
 
-SHORT = MeasureRules(point_s=20.0, min_requests=20, p95_multiples=0.0, max_points=3, max_pairs=2, stability_s=20.0)
+SHORT = MeasureRules(point_s=40.0, min_requests=80, p95_multiples=0.0, max_points=3, max_pairs=2, stability_s=20.0)
 TRAFFIC = Workload(
     name="short",
     input_tokens=4000,
