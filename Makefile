@@ -8,7 +8,7 @@ PYTHON ?= python3
 export DAY0_HOME ?= $(shell $(PYTHON) -c 'import os,pathlib;print(pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home()/".local/share")/"day0")')
 TINY := $(DAY0_HOME)/models/tiny-llama
 
-.PHONY: help run run-cpu run-cpu-quick engine test test-all bench soak scenarios lint lock docs dev clean
+.PHONY: help run run-cpu run-cpu-quick engine test test-all test-docker bench soak scenarios lint lock docs dev clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -20,7 +20,7 @@ engine: $(VENV)/.base  ## install the real SGLang for this machine's CPU and mak
 	$(DAY0) engine install cpu
 	$(DAY0) engine tiny-model $(TINY)
 
-run-cpu: engine  ## search on a real SGLang server, confirm, write a recipe, replay it (about 25 min)
+run-cpu: engine  ## search on a real SGLang server, confirm, write a recipe, replay it (at most 30 min)
 	$(DAY0) run $(TINY) --target cpu --again
 
 run-cpu-quick: engine  ## the same with 4 candidates and short windows (at most 12 min)
@@ -36,6 +36,9 @@ test-all: $(VENV)/.dev  ## everything that this machine can run; what it cannot 
 	$(PY) -m pytest -q -n 2 --dist worksteal --timeout 300 tests/database tests/twin
 	$(PY) -m pytest -q --timeout 600 tests/crash tests/packaging
 	$(PY) -m pytest -q --timeout 600 tests/engine
+
+test-docker: $(VENV)/.dev  ## what needs a Docker daemon: starts one of its own, removes it afterwards (root)
+	scripts/dockerd run $(PY) -m pytest -q --timeout 400 tests/docker
 
 bench: $(VENV)/.dev engine  ## figures and ratios, printed, never asserted (about 100 min; goes on where it was stopped)
 	$(PY) bench/overhead.py
