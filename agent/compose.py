@@ -17,7 +17,7 @@ from day0.agent.policy.base import Policy
 from day0.agent.pump import HEARTBEAT_S, Pump
 from day0.agent.settings import Settings
 from day0.runs.artifacts import Artifacts
-from day0.runs.errors import Infrastructure, UserError
+from day0.runs.errors import UserError
 from day0.runs.facts import Progress
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Run
@@ -29,9 +29,7 @@ from day0.tools.engines.base import Engine
 if TYPE_CHECKING:
     from day0.tools.forge.base import Forge
     from day0.tools.publish_git import Place
-    from langgraph.checkpoint.base import BaseCheckpointSaver
 
-CHECKPOINT_SCHEMA = "day0_checkpoints"
 QUIET = {
     "LANGSMITH_TRACING": "false",
     "LANGSMITH_TRACING_V2": "false",
@@ -192,29 +190,6 @@ def policy(
 
 
 @contextmanager
-def saver(settings: Settings) -> Iterator[BaseCheckpointSaver[str]]:
-    """Where the graph's checkpoints lie: a file of their own beside the ledger's, or a schema of its PostgreSQL."""
-    if settings.database.startswith("postgresql"):
-        with _postgres_saver("postgresql://" + settings.database.partition("://")[2]) as store:
-            yield store
-        return
-    import sqlite3
-
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    ledger_file = Path(settings.database.partition("///")[2])
-    file = ledger_file.with_name(ledger_file.name + ".checkpoints")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with SqliteSaver.from_conn_string(str(file)) as store:
-            yield store
-    except sqlite3.Error as error:
-        raise Infrastructure(
-            f"the checkpoints can't be used ({error}); delete {file} and resume: the ledger has all"
-        ) from error
-
-
-@contextmanager
 def forge(to: str, fork: str, base: str, *, api: str, token: str) -> Iterator[tuple[Forge, Place]]:
     """The forge that `to` names (a bare repository on this machine, or owner/name), and where git finds it.
 
@@ -242,22 +217,6 @@ def forge(to: str, fork: str, base: str, *, api: str, token: str) -> Iterator[tu
     with github.Api(pace, token=token, api=api) as client:
         urls = [github.clone_url(each, api=api) for each in (name, fork or name)]
         yield github.GitHub(client, name, fork=fork), Place(urls[0], base, urls[1], token)
-
-
-@contextmanager
-def _postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[str]]:
-    """Checkpoints in a schema of their own beside the ledger's tables."""
-    try:
-        import psycopg
-        from langgraph.checkpoint.postgres import PostgresSaver
-    except ModuleNotFoundError:
-        raise UserError("PostgreSQL needs the extra: pip install 'day0[postgres]'") from None
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {CHECKPOINT_SCHEMA}")
-    own = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{CHECKPOINT_SCHEMA}"
-    with PostgresSaver.from_conn_string(own) as store:
-        store.setup()
-        yield store
 
 
 def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:

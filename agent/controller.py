@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from day0.agent import compose, graph
+from day0.agent import checkpoints, compose, graph
 from day0.agent.nodes import NodePool, Work
 from day0.agent.overhead import Meter
 from day0.agent.parts import Desk, Parts
@@ -50,7 +50,7 @@ class Controller:
         """
         run = self.ledger.run(run_id)
         meter = Meter()
-        with as_interrupt(), compose.saver(self.settings) as saver:
+        with as_interrupt(), checkpoints.saver(self.settings) as saver:
             pool = self.make_pool(self.settings, meter, run.request.target, run_id)
             try:
                 parts = self.make_parts(run, pool, Desk(self.settings, self.ledger, self.lock, self.listener, meter))

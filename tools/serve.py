@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 import httpx
 from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import BootFacts, EngineFacts
-from day0.runs.errors import CandidateFailed, Day0Error, DiskFull, Infrastructure
-from day0.runs.facts import FailureClass
+from day0.runs.errors import CandidateFailed
 from day0.runs.workload import Target
 from day0.sandboxes.base import Clock, Node, Process, Sandbox
 from day0.sandboxes.spec import Exit, SandboxSpec
-from day0.sandboxes.watch import Life, Limits, Liveness
+from day0.sandboxes.watch import Limits, Liveness
 from day0.tools import locks
-from day0.tools.diagnose import count_lines, diagnose
+from day0.tools.deaths import LOG_BYTES, PortTaken, failure, hung, read_log
+from day0.tools.diagnose import count_lines
 from day0.tools.engines.base import Counters, Engine, Launch
 
 HOST = "127.0.0.1"
@@ -32,21 +32,13 @@ LOOK_S, LOOK_SHARE = 2.0, 0.05
 """How often a serving server's counters are read for signs of life: at least so many times a stall limit."""
 GRACE_S = 15.0
 """From SIGTERM to SIGKILL where no target says otherwise. A server that hangs is given 1 s."""
-LOG_BYTES = 8 << 20
 FIRST_ANSWER_S, LONGEST_ANSWER_S = 10.0, 320.0
 REFUSALS = 3
 """Error answers to a generation after the ready line until a server counts as unusable."""
-SURE_ENOUGH = 0.8
-"""confidence from which a log lays a death on the machine"""
-NOT_THE_CANDIDATES = {FailureClass.NETWORK_DOWNLOAD, FailureClass.PERMISSION_DEVICE, FailureClass.PORT_LEFTOVER}
 
 
 Prepare = Callable[[Sandbox], Mapping[str, str]]
 """Puts into a sandbox what a candidate brings beside flags (patches, tables); returns variables to add."""
-
-
-class PortTaken(Infrastructure):
-    """Something else listens on the port that the server was given."""
 
 
 @dataclass
@@ -261,44 +253,3 @@ class _Boot:
         else:
             return True
         return False
-
-
-def read_log(process: Process, max_bytes: int) -> bytes:
-    """A process' output from its beginning, at most `max_bytes`."""
-    kept = bytearray()
-    while len(kept) < max_bytes and (piece := process.output(len(kept), min(1 << 20, max_bytes - len(kept)))):
-        kept += piece
-    return bytes(kept)
-
-
-def failure(process: Process, facts: EngineFacts, ended: Exit | None, said: str = "") -> Day0Error:
-    """What to raise for a server that died or can't work: the candidate's fault, or the machine's."""
-    log = read_log(process, 64 << 20)
-    found = diagnose(log, facts=facts)
-    kind, evidence = found.failure, found.evidence
-    if kind in NOT_THE_CANDIDATES and found.confidence < SURE_ENOUGH:
-        kind = FailureClass.UNKNOWN
-    if kind == FailureClass.UNKNOWN or found.tells == "quality":  # that it ran slowly does not tell why it died
-        kind = FailureClass.OOM if ended is not None and ended.oom else FailureClass.CRASHED
-        how = said or (f"the server ended with {_code(ended)}" if ended else "the server does not work")
-        evidence = f"{how}; its last word: {evidence}" if evidence else how
-    if kind == FailureClass.DISK_FULL:
-        return DiskFull(f"the server found no room: {evidence}")
-    if kind == FailureClass.PORT_LEFTOVER:
-        return PortTaken(f"the server could not have its port: {evidence}")
-    if kind in NOT_THE_CANDIDATES:
-        return Infrastructure(f"{kind}: {evidence}")
-    return CandidateFailed(kind, evidence, found.issue, log[-LOG_BYTES:])
-
-
-def hung(process: Process, facts: EngineFacts, life: Life) -> CandidateFailed:
-    """What to raise for a server without progress; a known issue of that class in the log explains it."""
-    log = read_log(process, 64 << 20)
-    found = diagnose(log, facts=facts)
-    known = found if found.failure == FailureClass.HANG_DEADLOCK else None
-    evidence = f"{life.why}; {'known issue: ' if known else 'last line: '}{found.evidence}"
-    return CandidateFailed(FailureClass.HANG_DEADLOCK, evidence, known.issue if known else "unknown", log[-LOG_BYTES:])
-
-
-def _code(ended: Exit) -> str:
-    return f"signal {ended.code - 128}" if ended.code > 128 else f"exit code {ended.code}"

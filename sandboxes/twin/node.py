@@ -17,7 +17,7 @@ from day0.sandboxes.simulated.steps import Program
 from day0.sandboxes.spec import CancelToken, SandboxSpec, Sweep
 from day0.sandboxes.twin.images import TwinImages
 from day0.sandboxes.twin.machine import DEAD, STRANGER, Owner, TwinMachine, gone, lives, new_owner
-from day0.sandboxes.twin.programs import evals, host, launch, load, tuner
+from day0.sandboxes.twin.programs import evals, host, launch, load, questions, tuner
 from day0.sandboxes.twin.site import Site
 from day0.sandboxes.twin.workspace import WorkspaceSandbox, grep
 from day0.sandboxes.twin.world import World
@@ -38,7 +38,7 @@ def programs(site: Site) -> dict[str, Program]:
         "python -m sglang_router.launch_server": launch.server,
         "python sglang_facts.py": host.facts,
         "python -u loadgen.py": load.load_generator,
-        "python -u ask.py": load.questions,
+        "python -u ask.py": questions.questions,
         "python -u evaluate.py": evals.evaluate,
         f"python {tuner.SCRIPT}": tuner.tune,
         f"python3 {tuner.SCRIPT}": tuner.tune,

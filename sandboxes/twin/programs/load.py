@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from day0.runs.values import canonical_json, sha256
 from day0.sandboxes.simulated.machine import Context, SimProcess
 from day0.sandboxes.simulated.steps import Await, Out, Step, Wait
-from day0.sandboxes.twin import speaking
 from day0.sandboxes.twin.rows import Cut, requests_json
 from day0.sandboxes.twin.serving import LiveServer
 from day0.sandboxes.twin.simulate import Load, Point
@@ -24,7 +23,6 @@ from day0.sandboxes.twin.site import Site
 
 IMPORT_S = 6.0
 CUT_PROMPTS_S = 0.01
-ASK_IMPORT_S = 1.0
 CLOSED_REQUESTS = 4000
 """of a trace that the clients of a closed loop know, its rounds counted"""
 CPU_OF_A_REQUEST = 0.02
@@ -256,49 +254,6 @@ def _die(live: LiveServer, at: float) -> None:
         live.process.tree.spool.append(text.encode() + b"\n")
     for process in live.process.tree.living():
         process.end(fault.exit_code)
-
-
-def questions(site: Site, ctx: Context) -> Steps:
-    """`ask.py N`: chat questions at a concurrency; writes `answers-N.json`."""
-    number = ctx.argv[-1]
-    ask = json.loads((ctx.folder / f"ask-{number}.json").read_bytes())
-    live = site.servers.get(urlsplit(ask["base_url"]).port or 0)
-    yield Wait(ASK_IMPORT_S, cpu=1.0)
-    concurrency, asked = int(ask["concurrency"]), ask["questions"]
-    per_replica = -(-min(concurrency, len(asked)) // live.spec.replicas) if live else 0
-    if live is not None and (live.stuck or live.fault_under(per_replica, ("hang",))):
-        live.stuck += min(concurrency, len(asked))
-        yield Wait(ask["request_deadline_s"])
-        texts = [{"key": q["key"], "error": "TimeoutError: "} for q in asked]
-    else:
-        texts = yield from _answered(live, asked, concurrency)
-    save(ctx.folder / f"answers-{number}.json", json.dumps({"answers": texts}))
-
-
-def _answered(live: LiveServer | None, asked: list[dict[str, Any]], concurrency: int) -> Steps:
-    """Question after question in `concurrency` lanes; each takes what a batch of that size does."""
-    out = []
-    lanes = [0.0] * max(1, concurrency)
-    now = 0.0
-    for question in asked:
-        if live is None or live.process.code is not None:
-            out.append({"key": question["key"], "error": "ClientConnectorError: Connection refused"})
-            continue
-        together = min(concurrency, len(asked))
-        own = question.get("body")
-        plain = {"messages": [{"content": question["prompt"]}], "max_tokens": int(question["max_tokens"])}
-        said = speaking.speak(live, question.get("path") or "/v1/chat/completions", own or plain, together)
-        lane = lanes.index(min(lanes))
-        seconds = live.together_s(said.read, said.written, together)
-        lanes[lane] += seconds
-        live.served(said.read, said.written, seconds)
-        told = {"value": said.value} if own else {"text": said.value["choices"][0]["message"]["content"]}
-        out.append({"key": question["key"], "finish": "stop", "tokens": said.written, **told})
-        if min(lanes) > now:
-            yield Wait(min(lanes) - now, cpu=0.2)
-            now = min(lanes)
-    yield Wait(max(0.0, max(lanes) - now), cpu=0.2)
-    return out
 
 
 def save(path: Path, text: str) -> None:

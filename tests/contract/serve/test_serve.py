@@ -11,8 +11,9 @@ from day0.runs.workload import MeasureRules, Target
 from day0.sandboxes.scripted import ScriptedNode
 from day0.sandboxes.simulated.steps import Body, Exit, Head, Listen, Out, Start, Terminated, Wait
 from day0.sandboxes.spec import SandboxSpec
+from day0.tools.deaths import PortTaken
 from day0.tools.engines.sglang import Sglang
-from day0.tools.serve import PortTaken, serve
+from day0.tools.serve import serve
 
 FACTS = EngineFacts(engine="sglang", build="b", version="0.5.23", flags=(), packages={"sglang": "0.5.23"})
 CANDIDATE = Candidate(engine="sglang", build="b", model="/m", revision="r")
