@@ -39,6 +39,7 @@ SHARED = Workload(name="shared", input_tokens=256, output_tokens=24, prefixes=3,
 FLAGS = {
     "device": "cpu",
     "attention-backend": "torch_native",
+    "dtype": "float32",  # native everywhere; BF16 is emulated where a processor has AVX2 only
     "sampling-backend": "pytorch",
     "mem-fraction-static": 0.1,
     "max-total-tokens": 8192,
