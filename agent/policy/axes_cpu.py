@@ -44,7 +44,8 @@ def _amx(site: Site) -> str:
 
 
 def _dtypes(site: Site) -> tuple[Option, ...]:
-    have = {"bfloat16": "bfloat16", "float16": "float16", "half": "float16"}.get(site.model.dtype, "float32")
+    served = str(site.target.base_flags.get("dtype", site.model.dtype))
+    have = {"bfloat16": "bfloat16", "float16": "float16", "half": "float16"}.get(served, "float32")
     # half precision without hardware for it runs through conversions: three times slower than bfloat16
     tiles = "amx" in site.engine.capabilities
     gains = {"float32": -0.30 if tiles else 0.15, "bfloat16": 0.30 if tiles else 0.02, "float16": -0.60}
