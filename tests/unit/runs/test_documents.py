@@ -103,7 +103,7 @@ def test_targets_keep_to_the_rules_of_measuring():
         assert (big.measure.min_requests, big.measure.p95_multiples, big.measure.stability_s) == (300, 10, 2700)
         assert not big.measure.short
     assert (node.kind, twin.kind) == ("docker", "twin")
-    assert (cpu.measure.point_s, cpu.measure.stability_s, cpu.stall_s, cpu.measure.short) == (8, 120, 20, True)
+    assert (cpu.measure.point_s, cpu.measure.stability_s, cpu.stall_s, cpu.measure.short) == (8, 120, 45, True)
     assert not {*cpu.server_cores} & {*cpu.harness_cores}
     assert (quick.measure.max_points, quick.measure.max_pairs, quick.measure.stability_s) == (3, 2, 0)
     assert quick.max_attempts == 4
