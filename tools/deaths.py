@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.errors import CandidateFailed, Day0Error, DiskFull, Infrastructure
 from day0.runs.facts import FailureClass
@@ -14,6 +16,9 @@ LOG_BYTES = 8 << 20
 SURE_ENOUGH = 0.8
 """confidence from which a log lays a death on the machine"""
 NOT_THE_CANDIDATES = {FailureClass.NETWORK_DOWNLOAD, FailureClass.PERMISSION_DEVICE, FailureClass.PORT_LEFTOVER}
+
+
+_PORT = re.compile(r"(?i)\bport\b|address already in use|\bbind\b")
 
 
 class PortTaken(Infrastructure):
@@ -41,6 +46,9 @@ def failure(process: Process, facts: EngineFacts, ended: Exit | None, said: str 
         evidence = f"{how}; its last word: {evidence}" if evidence else how
     if kind == FailureClass.DISK_FULL:
         return DiskFull(f"the server found no room: {evidence}")
+    if kind == FailureClass.PORT_LEFTOVER and not _PORT.search(evidence):
+        # memory that another process holds: a smaller share may still serve, so the candidate is told of it
+        return CandidateFailed(FailureClass.OOM, evidence, found.issue, log[-LOG_BYTES:])
     if kind == FailureClass.PORT_LEFTOVER:
         return PortTaken(f"the server could not have its port: {evidence}")
     if kind in NOT_THE_CANDIDATES:
