@@ -33,8 +33,8 @@ class GitHubServer:
 
     def _route(self, request: httpx.Request, body: Any) -> httpx.Response:
         if request.url.path == "/search/issues":
-            return httpx.Response(200, json={"total_count": len(self.found), "incomplete_results": False,
-                                             "items": self.found})  # fmt: skip
+            told = {"total_count": len(self.found), "incomplete_results": False, "search_type": "lexical"}
+            return httpx.Response(200, json={**told, "items": self.found})
         at = re.fullmatch(rf"/repos/{self.repository}/(pulls|issues)(?:/(\d+))?(/labels)?", request.url.path)
         if at is None:
             return self._missing()
