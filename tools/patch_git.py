@@ -39,7 +39,7 @@ class DoesNotApply(Refused):
 
 def difference(before: Mapping[str, str | None], after: Mapping[str, str]) -> str:
     """The unified diff from one state of files to another, in git's format. Raises `Infrastructure`."""
-    with _repository() as (git, folder):
+    with repository() as (git, folder):
         _put(folder, {path: text for path, text in before.items() if text is not None})
         run(git, "add", "--all")
         _put(folder, after)
@@ -53,7 +53,7 @@ def apply(diff: str, files: Mapping[str, str], *, moved: bool = False) -> dict[s
 
     Raises `DoesNotApply` with git's reason; `Infrastructure` where there is no git.
     """
-    with _repository() as (git, folder):
+    with repository() as (git, folder):
         _put(folder, files)
         place = folder / ".git" / "day0.diff"
         place.write_bytes(diff.encode())
@@ -64,7 +64,11 @@ def apply(diff: str, files: Mapping[str, str], *, moved: bool = False) -> dict[s
 
 
 @contextmanager
-def _repository() -> Iterator[tuple[Any, Path]]:
+def repository(more: Mapping[str, str] | None = None) -> Iterator[tuple[Any, Path]]:
+    """An empty repository in a folder of its own, with `more` settings, and its work tree; gone afterwards.
+
+    Raises `Infrastructure` without git, `DiskFull`.
+    """
     try:
         from git import Git
     except ImportError:
@@ -74,7 +78,7 @@ def _repository() -> Iterator[tuple[Any, Path]]:
             folder = Path(name, "tree")
             folder.mkdir()
             git = Git(str(folder))
-            git.update_environment(**environment(folder))
+            git.update_environment(**environment(folder, more))
             run(git, "init", "--quiet", "--template=")
             yield git, folder
     except OSError as error:

@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from day0.runs.errors import DiskFull, Infrastructure, Refused
+from day0.runs.errors import Infrastructure, Refused
 from day0.runs.patches import Patch
 from day0.tools import patch_git, patch_rules
 
@@ -175,20 +174,8 @@ def _without(path: str, strip: int) -> str:
 @contextmanager
 def opened(place: Place) -> Iterator[Repository]:
     """An empty repository that knows both remotes. Raises `Infrastructure`, `DiskFull`."""
-    try:
-        from git import Git
-    except ImportError:
-        raise Infrastructure("publishing needs git: install it (Debian, Ubuntu: apt install git)") from None
-    try:
-        with TemporaryDirectory(prefix="day0-publish-") as name:
-            folder = Path(name, "tree")
-            folder.mkdir()
-            git = Git(str(folder))
-            git.update_environment(**patch_git.environment(folder, place.settings()))
-            patch_git.run(git, "init", "--quiet", "--template=")
-            yield Repository(git, place)
-    except OSError as error:
-        raise DiskFull(f"there is no room for a repository: {error.strerror}") from error
+    with patch_git.repository(place.settings()) as (git, _):
+        yield Repository(git, place)
 
 
 def person() -> Person | None:
