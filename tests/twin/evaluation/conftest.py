@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from day0.agent.evaluation.arena import Arena
 from day0.agent.evaluation.playing import Job, request_of
+from day0.agent.policy.actions import Finish, TryCandidate
+from day0.agent.policy.base import Proposal, RunView
 from day0.agent.settings import Settings, load
 from day0.runs.workload import MeasureRules, Slo, Workload
 from day0.sandboxes.twin.sample import render
@@ -23,6 +25,22 @@ TRAFFIC = Workload(
     cached_share=0.5,
     slo=Slo(ttft_ms=3000.0, tpot_ms=30.0),
 )
+
+
+class Once:
+    """One change to the baseline, then the end."""
+
+    name = "playbook"
+
+    def __init__(self, **change: object) -> None:
+        self.change = change
+
+    def decide(self, view: RunView) -> Proposal:
+        """The change."""
+        if view.round:
+            return Proposal(proposer=self.name, actions=(Finish(reason="enough"),))
+        action = TryCandidate(parent=view.baseline, hypothesis="faster", expected_gain=0.3, **self.change)
+        return Proposal(proposer=self.name, actions=(action,))
 
 
 @pytest.fixture

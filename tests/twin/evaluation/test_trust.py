@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 from day0.agent.evaluation import confirming
-from day0.agent.policy.actions import Finish, TryCandidate
-from day0.agent.policy.base import Proposal, RunView
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import FailureClass, Rung
 from day0.runs.schema import AttemptStatus
@@ -16,21 +14,7 @@ from day0.sandboxes.twin.node import TwinNode
 from day0.sandboxes.twin.programs import launch
 from day0.sandboxes.twin.world import Fault, world
 
-
-class Once:
-    """One action, then the end."""
-
-    name = "playbook"
-
-    def __init__(self, **change: object) -> None:
-        self.change = change
-
-    def decide(self, view: RunView) -> Proposal:
-        """The change to the baseline."""
-        if view.round:
-            return Proposal(proposer=self.name, actions=(Finish(reason="enough"),))
-        action = TryCandidate(parent=view.baseline, hypothesis="faster", expected_gain=0.3, **self.change)
-        return Proposal(proposer=self.name, actions=(action,))
+from tests.twin.evaluation.conftest import Once
 
 
 def climbed(arena, **change):

@@ -6,8 +6,6 @@ And what only looks suspicious counts: the slow path of untuned kernels voids no
 from __future__ import annotations
 
 import pytest
-from day0.agent.policy.actions import Finish, TryCandidate
-from day0.agent.policy.base import Proposal, RunView
 from day0.runs import documents
 from day0.runs.facts import FailureClass, Rung
 from day0.runs.schema import AttemptStatus
@@ -15,6 +13,7 @@ from day0.sandboxes.twin.world import world
 from day0.tools.loadplan import open_loop
 from day0.tools.summary import summarise
 
+from tests.twin.evaluation.conftest import Once
 from tests.twin.node.conftest import RULES, Bench
 
 SPECULATION = {
@@ -26,22 +25,6 @@ FAST_AND_WRONG = [
     ("minimax-m2.5-bursts", {"env": {"ROCM_QUICK_REDUCE_QUANTIZATION": "INT4"}}),
     ("qwen3.5-mxfp4-serial-scan", {"flags": SPECULATION}),
 ]
-
-
-class Once:
-    """One change to the baseline, then the end."""
-
-    name = "playbook"
-
-    def __init__(self, **change: object) -> None:
-        self.change = change
-
-    def decide(self, view: RunView) -> Proposal:
-        """The change."""
-        if view.round:
-            return Proposal(proposer=self.name, actions=(Finish(reason="enough"),))
-        action = TryCandidate(parent=view.baseline, hypothesis="faster", expected_gain=0.3, **self.change)
-        return Proposal(proposer=self.name, actions=(action,))
 
 
 @pytest.mark.parametrize(("name", "change"), FAST_AND_WRONG)
