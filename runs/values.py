@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer
 
@@ -17,6 +17,13 @@ class Frozen(BaseModel):
     """An immutable value: unknown keys are refused, equality is by content."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, ser_json_inf_nan="strings")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other fields. What was derived and kept of the original (`cached_property`) is derived anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for derived in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[derived]
+        return copied
 
     def canonical(self) -> str:
         """Canonical JSON: keys sorted, no blanks, absent and default values spelled out alike."""

@@ -45,7 +45,8 @@ _MASK = bytes.maketrans(b"0123456789abcdefABCDEF\r", b"0" * 22 + b"\n")
 _WORD = re.compile(rb"[A-Za-z]{4,}")
 _WARNS = re.compile(
     rb"\bWARNING\b|\b\w*Warning: |\bwarnings\.warn\b|^W\d{4} |\[W\d+|Ignore import error|Module Not Found"
-    rb"|server_args=ServerArgs\(|non-default args: |with config: model="
+    rb"|server_args=|non-default args: |with config: model="
+    rb"|(?:\w+=[^,]{1,60}, ){12}|(?:'\w+': [^,]{1,60}, ){12}"
 )
 """a mere warning, or an engine that tells how it is configured: names of settings are no errors"""
 _THROWN = re.compile(rb"^[\w.]+(?:Error|Exception|Interrupt|Fault|Timeout|Exit|OutOfResources)\b")

@@ -225,5 +225,16 @@ cause: x
 def test_how_an_engine_is_configured_is_never_why_it_failed():
     """Names of settings hold words of trouble: an unknown crash stays one, and is not taken for the network's."""
     told = b"server_args=ServerArgs(tokenizer_backend='huggingface', load_fail_policy=None, dist_timeout=None)"
+    _is_no_reason(told)
+
+
+def _is_no_reason(told):
     log = b"[2026-11-30 00:02:19] " + told + b"\n[2026-11-30 00:02:30] no such thing as a seventh rank\n"
     assert diagnose(log).failure == FailureClass.UNKNOWN
+
+
+@pytest.mark.parametrize("begins", [b"server_args=", b"resolved: "])
+def test_a_configuration_told_as_a_mapping_is_no_reason_either(begins):
+    """SGLang 0.5.23 prints its arguments as a mapping; the same length of settings counts behind any word."""
+    settings = b", ".join(b"'setting_%d': None" % number for number in range(12))
+    _is_no_reason(begins + b"{" + settings + b", 'tokenizer_backend': 'huggingface', 'dist_timeout': None}")
