@@ -1,25 +1,28 @@
-"""The noise floor: the baseline booted again before the search, and what stands where nobody measured it.
+"""The noise floor: the baseline booted again, and what stands where nobody measured it.
 
 It is what a gain must stand out of to be kept (`day0.agent.policy.decide.threshold`) and what two pairs of boots are
-held against (`day0.tools.judge.compare`). Price: `floor_boots` of the target, each a boot, a warm-up and about two
-load points per workload. It is measured per node, engine build, checkpoint and workload, and an earlier run's serves
-again for a day, unless the node was started anew since: between days a node's speed jumps further than from boot to
-boot.
+held against (`day0.tools.judge.compare`). It is measured before the first verdict that hangs on it, and before the
+confirmation at the latest: a gain that no node's noise could fake needs none. Price: `floor_boots` of the target, each
+a boot, a warm-up and about two load points per workload; where they lie far apart up to `MORE_BOOTS` more, since one
+burst of noise may have hit one of them. It is measured per node, engine build, checkpoint and workload, and an earlier
+run's serves again for a day, unless the node was started anew since: between days a node's speed jumps further than
+from boot to boot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from day0.agent import crashpoints, seeing
+from day0.agent import crashpoints, seeing, story
 from day0.agent.confirm import narrow
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
 from day0.agent.lease import Facts, Lease
 from day0.agent.parts import Parts
+from day0.agent.policy import decide
 from day0.agent.steps import tell
 from day0.runs.engine_facts import NodeFacts
 from day0.runs.errors import CandidateFailed
@@ -36,6 +39,9 @@ FRESH = timedelta(hours=24)
 REPEATS = 900
 """contents are seeded by the number of a repetition: pairs, replay and the time under load have others"""
 LEAST_BOOTS = 3
+MORE_BOOTS = 2
+LOUD = 3.0
+"""Times the prior noise from which the boots are taken to lie far apart."""
 NOT_ASKED = "this target asks for no boots for it"
 
 
@@ -88,12 +94,29 @@ def repeated(baseline: Attempt, workload: str, lost: Collection[int] = ()) -> tu
     return () if known is None else (known.rate_rps, *again)
 
 
-def measure(parts: Parts, run_id: str) -> None:
-    """The graph's step between the baseline and the search: done once; goes on where a kill left it."""
+def due(parts: Parts, run_id: str) -> bool:
+    """Whether the floor is not known yet and what comes next hangs on it: a verdict, or the confirmation."""
     run = parts.ledger.run(run_id)
-    base = next((a for a in parts.ledger.attempts(run_id) if a.id == run.baseline), None)
+    seen = parts.ledger.attempts(run_id)
+    base = next((a for a in seen if a.id == run.baseline), None)
     if base is None or base.status not in FINISHED or parts.ledger.facts(run_id, "floor"):
+        return False
+    if story.search_ended(parts.ledger, run_id) is not None:
+        return True
+    first = next((a for a in sorted(seen, key=lambda a: a.number) if a.status not in FINISHED), None)
+    gpus = run.request.target.gpus or current_view(parts, run).node.gpus
+    return first is not None and decide.hangs_on_noise(first, seen, run.request, gpus)
+
+
+def measure(parts: Parts, run_id: str) -> None:
+    """The graph's step before a verdict: done once, when it is due; goes on where a kill left it.
+
+    Other nodes that are still at work are waited for first, by the steps that follow.
+    """
+    if parts.pool.busy() or not due(parts, run_id):
         return
+    run = parts.ledger.run(run_id)
+    base = parts.ledger.attempt(str(run.baseline))
     found = _none(run, base) or _earlier(parts, run, base) or _measured(parts, run, base)
     with parts.ledger.write(run_id) as writer:
         for floor in found:
@@ -134,7 +157,9 @@ def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
         text = f"the noise floor: {boots} more boots of the baseline, about {price / 60:.0f} node minutes"
         tell(parts, run.id, 2, f"{text}, {share:.1%} of the budget")
     inputs = climb_inputs(parts, run, base)
-    for number in range(done + 1, boots + 1):
+    number = done
+    while number < boots or (number < boots + MORE_BOOTS and _far_apart(parts, base)):
+        number += 1
 
         def again(now: Attempt, number: int = number) -> Perform:
             return partial(boot, baseline=now, inputs=inputs, number=number)
@@ -145,6 +170,16 @@ def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
         crashpoints.reached("floor-boot")
     lost = lost_boots(parts, base)
     return found(run.id, run.request, parts.ledger.attempt(base.id), current_view(parts, run).node, failed, lost)
+
+
+def _far_apart(parts: Parts, base: Attempt) -> bool:
+    now, lost = parts.ledger.attempt(base.id), lost_boots(parts, base)
+    return any(far_apart(repeated(now, w.name, lost)) for w in parts.ledger.run(base.run).request.workloads)
+
+
+def far_apart(rates: Sequence[float]) -> bool:
+    """Whether boots of one configuration differ by more than a burst of noise in one of them leaves believable."""
+    return judge.spread(rates) > LOUD * judge.NOISE_PRIOR and judge.calm(rates) > LOUD * judge.NOISE_PRIOR
 
 
 def lost_boots(parts: Parts, base: Attempt) -> frozenset[int]:
@@ -170,7 +205,7 @@ def found(  # noqa: PLR0917
 
 def spread(floor: NoiseFloor) -> float:
     """Relative s.d. of the knees alone, without the prior; 0 where there are fewer than two."""
-    return judge.spread(floor.rates_rps)
+    return judge.calm(floor.rates_rps)
 
 
 def words(floor: NoiseFloor, noise: float) -> str:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 Body = Callable[[Parts, str], None]
 BODIES: dict[str, Body] = {
     "survey": steps.survey,
-    "floor": floor.measure,
     "propose": steps.propose,
     "admit": steps.admit,
     "craft": crafting.craft_some,
     "climb": steps.climb_some,
+    "floor": floor.measure,
     "decide": steps.decide_some,
     "confirm": closing.confirm_all,
     "replay": closing.replay_all,
@@ -57,15 +57,17 @@ def build(parts: Parts | None, saver: BaseCheckpointSaver[str] | None = None) ->
 
     def more(state: State) -> str:
         assert parts is not None
-        return "confirm" if story.search_ended(parts.ledger, state["run_id"]) else "floor"
+        if not story.search_ended(parts.ledger, state["run_id"]):
+            return "propose"
+        return "floor" if floor.due(parts, state["run_id"]) else "confirm"
 
     graph = StateGraph(State)
     for name, body in BODIES.items():
         graph.add_node(name, node(body))
     graph.add_edge(START, "survey")
-    for before, after in itertools.pairwise(("survey", "floor", "propose", "admit", "craft", "climb", "decide")):
+    for before, after in itertools.pairwise(("survey", "propose", "admit", "craft", "climb", "floor", "decide")):
         graph.add_edge(before, after)
-    graph.add_conditional_edges("decide", more, ["floor", "confirm"])
+    graph.add_conditional_edges("decide", more, ["propose", "floor", "confirm"])
     for before, after in itertools.pairwise(("confirm", "replay", "ablate", "report", END)):
         graph.add_edge(before, after)
     return graph.compile(checkpointer=saver)

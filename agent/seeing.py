@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, inf, log, sqrt
+from math import inf, log, sqrt
 from statistics import median
 
 from day0.agent.policy.decide import leader_of, worth
@@ -12,13 +12,14 @@ from day0.runs.findings import NoiseFloor
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus, RunRequest
 from day0.runs.workload import Workload
 from day0.tools.judge import noise_floor
+from day0.tools.sequential import FALSE_PROMOTION, TEN, limits
 
 BOOT_GUESS_S = {"cpu": 45.0}
 """node seconds to boot before anything was measured, by accelerator; others:"""
 BOOT_GUESS_GPU_S = 420.0
 CLOSING_POINTS = 3.0
-CONFIDENT = 1.645
-"""one-sided 95 % of a normal distribution"""
+SPARE = 1.3
+"""how much more than just enough a gain must be for a number of pairs to be likely enough"""
 LEAST_PAIRS = 2
 CLOSING_SHARE = 0.4
 """of the budget that closing may keep from the search for more than the fewest pairs: where a boot with its points
@@ -70,6 +71,18 @@ def boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
     return float(median(spent)) if spent else BOOT_GUESS_S.get(request.target.accelerator, BOOT_GUESS_GPU_S)
 
 
+def closing_boot_s(request: RunRequest, attempts: tuple[Attempt, ...]) -> float:
+    """Node seconds of one boot of closing: as the boots for the noise floor took, which are of the same kind.
+
+    While there are none: a boot with `CLOSING_POINTS` load points.
+    """
+    base = next((a for a in attempts if a.proposer == "baseline"), None)
+    again = len({boot for boot, rung, _ in base.points if rung == Rung.REPEAT}) if base is not None else 0
+    if base is not None and again:
+        return base.beside_s / again
+    return boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
+
+
 def pairs_likely(request: RunRequest, attempts: tuple[Attempt, ...], workload: Workload, noise: float) -> int:
     """Pairs of boots that a confirmation is likely to take, one to spare included.
 
@@ -85,8 +98,17 @@ def pairs_likely(request: RunRequest, attempts: tuple[Attempt, ...], workload: W
         return 0 if baseline is not None and baseline.status in FINISHED else min(most, LEAST_PAIRS + 1)
     if after is None or after <= before:
         return min(most, LEAST_PAIRS + 1)
-    needed = ceil((CONFIDENT * sqrt(2) * noise / log(after / before)) ** 2)
-    return min(most, max(LEAST_PAIRS, needed) + 1)
+    return min(most, _pairs_needed(log(after / before), noise, most) + 1)
+
+
+def _pairs_needed(gain: float, noise: float, most: int) -> int:
+    """The fewest pairs that show such a gain (log) where they are all; two only where it is ten times the noise."""
+    if gain > TEN * noise:
+        return LEAST_PAIRS
+    shown = (
+        n for n in range(LEAST_PAIRS + 1, most) if gain > SPARE * limits(n, n, FALSE_PROMOTION)[1] * noise / sqrt(n / 2)
+    )
+    return next(shown, most)
 
 
 def pairs_allowed(
@@ -95,7 +117,7 @@ def pairs_allowed(
     """Pairs that budget and deadline still pay for beside stability and replay: two at least, the target's limit at
     most.
     """
-    one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
+    one = closing_boot_s(request, attempts)
     left = min(request.budget_hours * 3600 - spent_node_s, deadline_left_s)
     left -= request.target.measure.stability_s + 2 * one
     return max(LEAST_PAIRS, min(request.target.measure.max_pairs, int(left / (2 * one))))
@@ -107,7 +129,7 @@ def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) 
     Around a known knee a boot takes two points, a warm-up and, for one in two, a third point. Beyond the fewest pairs
     no more than `CLOSING_SHARE` of the budget is reserved.
     """
-    one = boot_s(request, attempts) + CLOSING_POINTS * point_s(request, attempts)
+    one = closing_boot_s(request, attempts)
     likely = [pairs_likely(request, attempts, w, noise) for w in request.workloads]
     fewest = [min(pairs, LEAST_PAIRS) for pairs in likely]
     stable = len(request.workloads) * request.target.measure.stability_s

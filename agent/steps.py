@@ -235,6 +235,8 @@ def decide_some(parts: Parts, run_id: str) -> None:
             continue
         if not (attempt.status == AttemptStatus.RUNNING and climbed(attempt)):
             break  # in the order of numbers: which node was faster, or was lost, changes no decision
+        if not story.floors(parts.ledger, run_id) and _hangs_on_noise(parts, run_id, attempt):
+            break  # the noise floor comes first, once no node is at work (`day0.agent.floor`)
         _finish(parts, parts.ledger.run(run_id), attempt)
     seen = current_view(parts, run)
     stop = decide.stop(seen)
@@ -243,6 +245,12 @@ def decide_some(parts: Parts, run_id: str) -> None:
             writer.event("search_ended", {"status": stop.status, "reason": stop.reason})
         tell(parts, run_id, 6, f"the search ends: {stop.reason}")
     crashpoints.reached("decided")
+
+
+def _hangs_on_noise(parts: Parts, run_id: str, attempt: Attempt) -> bool:
+    run = parts.ledger.run(run_id)
+    gpus = run.request.target.gpus or current_view(parts, run).node.gpus
+    return decide.hangs_on_noise(attempt, parts.ledger.attempts(run_id), run.request, gpus)
 
 
 def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:

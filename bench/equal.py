@@ -78,6 +78,7 @@ def play(noise: Noise, number: int) -> Trial:
     with tempfile.TemporaryDirectory(prefix="day0-equal-") as folder:
         arena = Arena(found, request, Path(folder))
         arena.survey()
+        arena.floor()
         floor = arena.book.view().noise
         challenger = climbed(arena)
         end = decide.outcome(challenger, arena.book.attempts(), request, floor, arena.gpus)

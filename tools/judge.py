@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, expm1, inf, log, log1p, sqrt
 from typing import Literal
 
@@ -23,6 +23,9 @@ PRIOR_WEIGHT = 2
 MEASURED_PRIOR_WEIGHT = 0.5
 """Once the baseline was booted again on purpose. With three boots that show a noise of 0.8 % a gain must then reach
 3.5 %: as much as Student's t asks for with their two degrees of freedom, and a lucky trio is no certainty."""
+NEAREST: Mapping[int, float] = {4: 1.66, 5: 2.55}
+"""By number of boots: a normal's s.d. over that of the three of them that lie nearest together (root mean square of
+400,000 draws)."""
 WORTH = 0.01
 """A gain that nobody would change a configuration for."""
 
@@ -122,6 +125,18 @@ def spread(rates: Sequence[float]) -> float:
     return sqrt(sum((v - mean) ** 2 for v in logs) / (len(logs) - 1))
 
 
+def calm(rates: Sequence[float]) -> float:
+    """As `spread`; of four or five boots that of the three nearest to each other, scaled to what it is of all.
+
+    One burst of noise in one boot then says nothing about the others. Of normal logs its square is right in the mean.
+    """
+    if len(rates) not in NEAREST:
+        return spread(rates)
+    ordered = sorted(rates)
+    nearest = min(zip(ordered, ordered[1:], ordered[2:], strict=False), key=lambda three: three[2] / three[0])
+    return min(spread(rates), NEAREST[len(rates)] * spread(nearest))
+
+
 def noise_floor(
     groups: Sequence[Sequence[Knee]],
     ratios: Sequence[Sequence[float]] = (),
@@ -133,13 +148,14 @@ def noise_floor(
     the log ratios of one comparison's pairs, whose two boots shared theirs: their variance is twice that of a boot.
     Pooled s.d. of the log knees, drawn towards a prior of 3 % that weighs as much as two repeats: a floor taken
     from one lucky pair would be none. `floors` are the rates of boots that were repeated for this purpose, three or
-    more in a group: with them the prior weighs half a repeat.
+    more in a group: with them the prior weighs half a repeat, and one outlier of four or five says nothing (`calm`).
     """
     weight = MEASURED_PRIOR_WEIGHT if any(len(rates) > 2 for rates in floors) else float(PRIOR_WEIGHT)
     squares, freedom = weight * NOISE_PRIOR**2, weight
-    for rates in (*([k.rate_rps for k in group] for group in groups), *floors):
+    told = [([k.rate_rps for k in group], spread) for group in groups] + [(list(rates), calm) for rates in floors]
+    for rates, by in told:
         if len(rates) > 1:
-            squares += (len(rates) - 1) * spread(rates) ** 2
+            squares += (len(rates) - 1) * by(rates) ** 2
             freedom += len(rates) - 1
     for values in ratios:
         mean = sum(values) / max(1, len(values))

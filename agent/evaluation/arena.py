@@ -111,13 +111,19 @@ class Arena:
             env=target.base_env,
         )
         self.climb(self.book.add(baseline, "baseline", action="baseline", hypothesis=target.baseline_label))
-        self.floor()
 
     def floor(self) -> None:
-        """The baseline booted again for the noise floor, as often as the target asks."""
-        base, failed = self.book.attempts()[0], ""
+        """The baseline booted again for the noise floor, as often as the target asks; nothing where that was done."""
+        base, failed, name = self.book.attempts()[0], "", self.request.workloads[0].name
         boots = self.request.target.measure.floor_boots if base.status == AttemptStatus.KEPT else 0
-        for number in range(1, boots + 1):
+        if self.book.floors:
+            return
+        number = 0
+        while number < boots or (
+            0 < boots <= number < boots + floor.MORE_BOOTS
+            and floor.far_apart(floor.repeated(self.book.attempt(base.id), name))
+        ):
+            number += 1
             now = self.book.attempt(base.id)
             make = partial(floor.boot, baseline=now, inputs=self.inputs(now), number=number)
             try:
@@ -249,6 +255,8 @@ class Arena:
         self._decide(attempt.id)
 
     def _decide(self, attempt_id: str) -> None:
+        if decide.hangs_on_noise(self.book.attempt(attempt_id), self.book.attempts(), self.request, self.gpus):
+            self.floor()
         seen = self.book.view()
         end = decide.outcome(self.book.attempt(attempt_id), seen.attempts, self.request, seen.noise, self.gpus)
         self.book.move(attempt_id, end.status, end.reason)

@@ -26,6 +26,7 @@ class Winner:
 
 def winner(arena: Arena) -> Winner:
     """Confirms the best candidate, else the next best, else the baseline if it works. Raises `Infrastructure`."""
+    arena.floor()
     workload, vain = arena.request.workloads[0], set[str]()
     while (challenger := _challenger(arena, workload, vain)) is not None:
         good, reason = confirmed(arena, challenger, workload)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from day0.agent.policy.axes import Axis, Offer, Option, Site
-from day0.agent.policy.expectation import Shape, expected
+from day0.agent.policy.expectation import Shape, expected, pace_of
 from day0.agent.policy.seen import Seen
 from day0.agent.policy.settings import DEPTH, LAYOUT, SPECULATION, TIED, TUNED, Plan, Settings, name_of, settings_of
 
@@ -67,6 +67,7 @@ class Belief:
     spread: Array | None = None
     inverse: Array | None = None
     weights: Array | None = None
+    pace: float = 1.0
     offsets: dict[Shape, float | None] = field(default_factory=dict)
     known: dict[object, Settings] = field(default_factory=dict)
 
@@ -82,7 +83,7 @@ class Belief:
         """Forecast term, w x ln(forecast); None where nothing is predicted."""
         shape = settings.shape
         if shape not in self.offsets:
-            found = expected(shape, self.site).tok_s
+            found = expected(shape, self.site, self.pace).tok_s
             self.offsets[shape] = FORECAST * math.log(found) if found else None
         return self.offsets[shape]
 
@@ -161,6 +162,8 @@ def believed(site: Site, priors: Mapping[str, Prior], seen: Sequence[Seen]) -> B
 
     belief = Belief(site, priors)
     told = [(s, belief.settings(s.plan)) for s in seen if s.log_worth is not None]
+    if first := next(((s.log_worth, x.shape) for s, x in told if s.measured and s.log_worth is not None), None):
+        belief.pace = pace_of(first[1], math.exp(first[0]) * site.workload.output_tokens, site)
     blind = all(belief.offset(settings) is None for _, settings in told)
     # what the forecast can't speak of says nothing beside what it does
     rows = [(s, effects(x, s.tuned), belief.offset(x) or 0.0) for s, x in told if blind or belief.offset(x) is not None]

@@ -28,6 +28,8 @@ Z = 1.645
 # Differences below one per cent are not worth a change of configuration, however quiet the node is.
 LEAST_GAIN = 0.01
 PATIENCE = 8
+CERTAIN = 0.15
+"""A gain beyond which no noise floor that a node is likely to have turns a verdict round: five times its prior."""
 
 # The candidate works; it is only not better. Every other failed rung means that it doesn't work.
 WORKS_ALL_THE_SAME = frozenset(
@@ -135,6 +137,15 @@ def outcome(attempt: Attempt, attempts: Iterable[Attempt], request: RunRequest, 
         return Outcome(status=AttemptStatus.KEPT, reason=text, gain=more)
     text = f"{more:+.1%} against {leader}; only more than {least:.1%} counts"
     return Outcome(status=AttemptStatus.DISCARDED, reason=text, gain=more)
+
+
+def hangs_on_noise(attempt: Attempt, attempts: Iterable[Attempt], request: RunRequest, gpus: int = 0) -> bool:
+    """Whether the verdict about a climbed attempt depends on how noisy the node is: it gained, but not by much."""
+    if _unmeasured(attempt) is not None:
+        return False
+    kept = [a for a in attempts if a.status == AttemptStatus.KEPT and a.id != attempt.id]
+    found = [c for w in request.workloads if (c := _against(attempt, kept, request, gpus, w)) is not None]
+    return any(more is not None and LEAST_GAIN < more <= CERTAIN for _, more in found)
 
 
 def _unmeasured(attempt: Attempt) -> Outcome | None:

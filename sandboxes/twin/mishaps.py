@@ -84,6 +84,46 @@ def _fusion(rng: random.Random, _: tuple[int, ...]) -> Fault:
     return Fault(name="the fused all-reduce dead-locks under load", kind="hang", when=when)
 
 
+def _memory(_rng: random.Random, _: tuple[int, ...]) -> Fault:
+    line = "RuntimeError: HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources."
+    when = When(flags=flags(mem_fraction_static=Check(at_least=0.9)))
+    return Fault(name="graphs find no room beside a large pool", kind="oom", stage="graph", when=when, log=(line,))
+
+
+def _split_attention(rng: random.Random, _: tuple[int, ...]) -> Fault:
+    line = "RuntimeError: RCCL error in: custom all-reduce of the attention groups, unhandled system error"
+    when = When(flags=flags(attn_dp_size=Check(at_least=rng.choice((2, 8)))))
+    return Fault(name="attention groups do not come up", kind="crash", stage="warmup", when=when, log=(line,))
+
+
+def _host_cache(rng: random.Random, _: tuple[int, ...]) -> Fault:
+    when = When(flags=flags(enable_hierarchical_cache=Check(equals=True)), running=rng.choice((8, 32)))
+    return Fault(name="write-back to the host dead-locks under load", kind="hang", when=when)
+
+
+def _four_bits(rng: random.Random, _: tuple[int, ...]) -> Fault:
+    when = When(env={"ROCM_QUICK_REDUCE_QUANTIZATION": Check(absent=False)})
+    share = round(rng.uniform(0.1, 0.5), 2)
+    return Fault(name="four bits are too few for this model's sums", kind="wrong_output", when=when, wrong_share=share)
+
+
+def _no_runner(rng: random.Random, _: tuple[int, ...]) -> Fault:
+    line = (
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 163840"
+    )
+    when = When(flags=flags(moe_runner_backend=Check(equals="triton")))
+    return Fault(name="the Triton runner has no kernel of this shape", kind="crash", stage="warmup", when=when,
+                 log=(line,))  # fmt: skip
+
+
+def _paged(rng: random.Random, _: tuple[int, ...]) -> Fault:
+    line = (
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 98304, Hardware limit: 65536"
+    )
+    when = When(flags=flags(attention_backend=Check(equals="triton")))
+    return Fault(name="Triton's attention does not fit", kind="crash", stage="graph", when=when, log=(line,))
+
+
 MISHAPS: tuple[Draw, ...] = (
     _deadlock,
     _deep_drafts,
@@ -95,4 +135,10 @@ MISHAPS: tuple[Draw, ...] = (
     _narrow,
     _expert_parallel,
     _fusion,
+    _memory,
+    _split_attention,
+    _host_cache,
+    _four_bits,
+    _no_runner,
+    _paged,
 )

@@ -9,7 +9,7 @@ import pytest
 from day0.agent import floor
 from day0.agent.policy.decide import threshold
 from day0.runs.findings import NoiseFloor
-from day0.tools.judge import NOISE_PRIOR, noise_floor, spread
+from day0.tools.judge import NOISE_PRIOR, calm, noise_floor, spread
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -43,3 +43,17 @@ def test_what_was_not_measured_is_called_assumed():
     assert told == "w: noise floor 3.0%, assumed and not measured: this target asks for no boots for it"
     told = floor.words(known(reused=True), 0.016)
     assert told == "w: noise floor 1.6% (3 boots of the baseline on n, by run r1-1: 0.5%, with the prior)"
+
+
+def test_s40_one_burst_in_one_boot_does_not_make_the_floor():
+    hit = [4.71, 4.72, 3.47]
+    assert floor.far_apart(hit), "another boot tells a burst from a noisy node"
+    four = [*hit, 4.68]
+    assert not floor.far_apart(four)
+    assert threshold(noise_floor([], floors=[hit])) > 0.3 and threshold(noise_floor([], floors=[four])) < 0.06
+
+
+def test_s40_a_noisy_node_keeps_its_floor_however_often_it_boots():
+    loud = [2.0, 2.4, 1.7, 2.1]
+    assert floor.far_apart(loud[:3]) and calm(loud) > 0.1
+    assert calm(loud) <= spread(loud) and calm([2.0, 2.4, 1.7]) == spread([2.0, 2.4, 1.7])

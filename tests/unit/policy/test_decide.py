@@ -185,3 +185,15 @@ def test_only_a_leader_other_than_the_baseline_is_confirmed(shared_node, make_no
     node.climb(node.attempts[0].candidate.model_copy(update={"flags": {"dtype": "float32"}}), "r0.1", "playbook")
     pair = decide.confirm(node.view())
     assert (pair.incumbent, pair.challenger) == ("r0.1", "r0.2") and pair.expected == pytest.approx(0.2)
+
+
+def test_a_verdict_hangs_on_the_noise_only_where_noise_could_turn_it(request_):
+    leader = [attempt(1, 10, AttemptStatus.KEPT)]
+
+    def hangs(rate, **more):
+        return decide.hangs_on_noise(attempt(2, rate, **more), leader, request_)
+
+    assert hangs(10.5) and hangs(11.4)
+    assert not hangs(12) and not hangs(10.05) and not hangs(9)
+    assert not hangs(10.5, failed=(Rung.ACCURACY, FailureClass.ACCURACY_WRONG_OUTPUT))
+    assert not decide.hangs_on_noise(attempt(2, 10), [], request_), "the first that works needs no noise"

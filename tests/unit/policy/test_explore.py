@@ -6,7 +6,7 @@ import pytest
 from day0.agent.policy import explore
 from day0.agent.policy.actions import Finish
 from day0.agent.policy.axes import offers, site_of
-from day0.agent.policy.expectation import Shape, expected, shape_of
+from day0.agent.policy.expectation import FAR_OFF, Shape, expected, pace_of, shape_of
 from day0.agent.policy.guard import admit
 from day0.agent.policy.playbook import Playbook
 from day0.agent.policy.trials import standing
@@ -259,3 +259,13 @@ def test_it_never_proposes_what_the_guard_refuses(gpu):
             assert not isinstance(candidate, Refused)
             if all(a.candidate != candidate for a in node.attempts):
                 node.climb(candidate, action.parent, "playbook")
+
+
+@pytest.mark.parametrize("share", [0.6, 0.8, 1.5])
+def test_the_forecast_of_a_measured_layout_is_what_was_measured(gpu, share):
+    site = site_of(gpu().view())
+    shape = Shape(tp=8, dp=1, ep=1, attention_dp=1, speculation=False, cap=0, kv_byte=False)
+    told = expected(shape, site).tok_s
+    pace = pace_of(shape, told * share, site)
+    assert expected(shape, site, pace).tok_s == pytest.approx(told * share, rel=0.15)
+    assert 1 / FAR_OFF <= pace <= FAR_OFF and (pace > 1) == (share < 1)
