@@ -97,7 +97,7 @@ def _split_attention(rng: random.Random, _: tuple[int, ...]) -> Fault:
 
 
 def _host_cache(rng: random.Random, _: tuple[int, ...]) -> Fault:
-    when = When(flags=flags(enable_hierarchical_cache=Check(equals=True)), running=rng.choice((8, 32)))
+    when = When(flags=flags(enable_hierarchical_cache=Check(equals=True)), running=rng.choice((4, 8)))
     return Fault(name="write-back to the host dead-locks under load", kind="hang", when=when)
 
 
