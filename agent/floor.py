@@ -11,7 +11,7 @@ from boot to boot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -158,7 +158,7 @@ def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
         tell(parts, run.id, 2, f"{text}, {share:.1%} of the budget")
     inputs = climb_inputs(parts, run, base)
     number = done
-    while number < boots or (number < boots + MORE_BOOTS and _far_apart(parts, base)):
+    while another(number, boots, _rates(parts, base)):
         number += 1
 
         def again(now: Attempt, number: int = number) -> Perform:
@@ -172,9 +172,14 @@ def _measured(parts: Parts, run: Run, base: Attempt) -> tuple[NoiseFloor, ...]:
     return found(run.id, run.request, parts.ledger.attempt(base.id), current_view(parts, run).node, failed, lost)
 
 
-def _far_apart(parts: Parts, base: Attempt) -> bool:
+def _rates(parts: Parts, base: Attempt) -> list[tuple[float, ...]]:
     now, lost = parts.ledger.attempt(base.id), lost_boots(parts, base)
-    return any(far_apart(repeated(now, w.name, lost)) for w in parts.ledger.run(base.run).request.workloads)
+    return [repeated(now, w.name, lost) for w in parts.ledger.run(base.run).request.workloads]
+
+
+def another(done: int, boots: int, rates: Iterable[Sequence[float]]) -> bool:
+    """Whether the baseline boots once more after `done` of `boots` boots, whose knees by workload are `rates`."""
+    return done < boots or (boots > 0 and done < boots + MORE_BOOTS and any(map(far_apart, rates)))
 
 
 def far_apart(rates: Sequence[float]) -> bool:

@@ -119,12 +119,8 @@ class Arena:
         if self.book.floors:
             return
         number = 0
-        while number < boots or (
-            0 < boots <= number < boots + floor.MORE_BOOTS
-            and floor.far_apart(floor.repeated(self.book.attempt(base.id), name))
-        ):
+        while floor.another(number, boots, [floor.repeated(now := self.book.attempt(base.id), name)]):
             number += 1
-            now = self.book.attempt(base.id)
             make = partial(floor.boot, baseline=now, inputs=self.inputs(now), number=number)
             try:
                 self.insist(base.id, make)
