@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from day0.agent import limits
+from day0.agent.policy.brought import OPTION
 from day0.agent.settings import Settings
 from day0.runs.engine_facts import ModelFacts
 from day0.runs.errors import Refused, UserError
 from day0.runs.ledger import utc_now
 from day0.runs.schema import RunRequest
 from day0.runs.workload import Target, Workload
+from day0.tools import patch_rules
 
 if TYPE_CHECKING:
     from day0.agent.finding import Found
@@ -42,6 +46,8 @@ class Asked:
     commands: tuple[str, ...] = ()
     """`NAME=COMMAND`: those that a program of the user's runs"""
     margin_points: float | None = None
+    patches: tuple[str, ...] = ()
+    """files of unified diffs to engine source, to be measured first"""
 
 
 def request(asked: Asked, settings: Settings) -> RunRequest:
@@ -108,9 +114,30 @@ def _options(asked: Asked, found: Found, settings: Settings) -> dict[str, Any]:
     options: dict[str, Any] = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
     if settings.reference_base_url is not None and target.kind != "twin":
         options[vendors.OPTION] = vendors.named(settings, asked.model)
+    if asked.patches:
+        options[OPTION] = _brought(asked.patches)
     if asked.evals or asked.commands:
         options["evals"] = _evals(asked, target, settings)
     return options
+
+
+def _brought(files: tuple[str, ...]) -> list[dict[str, str]]:
+    """Diffs by the names of their files. Raises `UserError`: not there, no diff that may be, two of one name."""
+    out: dict[str, str] = {}
+    for file in files:
+        place = Path(file).expanduser()
+        try:
+            text = place.read_text(encoding="utf-8")
+            patch_rules.read(text)
+        except (OSError, ValueError) as error:
+            raise UserError(f"--patch {file}: {error}") from None
+        except Refused as refused:
+            raise UserError(f"--patch {file}: {refused.reason}") from None
+        name = re.sub(r"[^a-z0-9.-]+", "-", place.stem.lower()).strip("-.")[:64]
+        if not name or name in out:
+            raise UserError(f"--patch {file}: each diff needs a file name of its own")
+        out[name] = text
+    return [{"name": name, "diff": text} for name, text in out.items()]
 
 
 def _evals(asked: Asked, target: Target, settings: Settings) -> list[dict[str, Any]]:

@@ -32,6 +32,10 @@ EvalCommand = Annotated[
         "--eval-command", help="NAME=COMMAND with {base_url}, {model} and {out}: an eval by a program of yours"
     ),
 ]
+Patch = Annotated[
+    list[str] | None,
+    typer.Option("--patch", help="a unified diff to engine source, measured before all else; may be repeated"),
+]
 Margin = Annotated[float | None, typer.Option(help="points that the winner may lose in full evals; default 1")]
 Most = Annotated[int | None, typer.Option("--max-attempts", help="candidates to try beyond the baseline")]
 
@@ -52,6 +56,7 @@ def run(
     evals: Eval = None,
     eval_command: EvalCommand = None,
     margin: Margin = None,
+    patch: Patch = None,
     json: Json = False,
 ) -> None:
     """Search, confirm, write the recipe and replay it, with live progress."""
@@ -59,7 +64,7 @@ def run(
 
     asked = running.Asked(
         model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source,
-        tuple(evals or ()), tuple(eval_command or ()), margin,
+        tuple(evals or ()), tuple(eval_command or ()), margin, tuple(patch or ()),
     )  # fmt: skip
     raise typer.Exit(running.run(asked, again=again, as_json=json))
 
@@ -80,6 +85,7 @@ def submit(
     evals: Eval = None,
     eval_command: EvalCommand = None,
     margin: Margin = None,
+    patch: Patch = None,
     json: Json = False,
 ) -> None:
     """Put a run into the queue and return; `day0 resume RUN` works on it."""
@@ -87,7 +93,7 @@ def submit(
 
     asked = running.Asked(
         model, target, tuple(workload or ()), budget_hours, seed, policy, max_attempts, world, deadline, engine_source,
-        tuple(evals or ()), tuple(eval_command or ()), margin,
+        tuple(evals or ()), tuple(eval_command or ()), margin, tuple(patch or ()),
     )  # fmt: skip
     running.submit(asked, again=again, as_json=json)
 

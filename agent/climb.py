@@ -13,7 +13,8 @@ from pathlib import Path
 from day0.agent import referring
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import LOG_BYTES, Booted, Facts, Lease
-from day0.agent.preparing import prove, verify
+from day0.agent.preparing import verify
+from day0.agent.wearing import prove
 from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed
@@ -47,7 +48,7 @@ def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
         yield RungStarted(rung=rung)
         image.ready(node, inputs.environments.folder(attempt.candidate.build))
         verify(inputs, attempt.candidate)
-        prove(node, inputs, attempt.candidate, attempt.id, attempt.epoch)
+        yield from prove(node, inputs, attempt.candidate, attempt.id, attempt.epoch)
         if rung not in passed:
             yield Verdict(rung=rung, passed=True)
         if attempt.proposer == "baseline" and not inputs.reference:

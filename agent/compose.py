@@ -14,6 +14,7 @@ from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
 from day0.agent.policy.base import Policy
+from day0.agent.policy.brought import Brought, diffs
 from day0.agent.pump import HEARTBEAT_S, Pump
 from day0.agent.settings import Settings
 from day0.runs.artifacts import Artifacts
@@ -261,6 +262,7 @@ def parts_at(
         desk.listener(run.id, run.id, Progress(text=text))
 
     chosen, why = policy(run, settings, adapter, nodes.count(), calls.append, earlier=desk.ledger.llm_calls(run.id))
+    chosen = Brought(chosen) if diffs(run.request) else chosen
     store = artifacts(settings)
     return Parts(
         ledger=desk.ledger,

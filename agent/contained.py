@@ -11,11 +11,12 @@ from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Environments
 from day0.agent.settings import Settings
-from day0.runs.errors import Infrastructure, Refused, UserError
+from day0.runs.errors import CandidateFailed, Infrastructure, Refused, UserError
 from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import CancelToken
+from day0.tools import image
 
 if TYPE_CHECKING:
     from day0.sandboxes.docker import DockerNode
@@ -62,30 +63,43 @@ def environments(target: Target, settings: Settings) -> Environments:
     ready(target, settings)
     node = make(settings, target, lambda: False)
     try:
-        image = node.images.resolve(target.image)
-        reference = node.reference(image)
+        digest = node.images.resolve(target.image)
+        reference = node.reference(digest)
+        if target.engine_on == "host":
+            return _shown(node, compose.installed(settings, target.environment), digest)
     except Refused as refused:
         raise UserError(f"target `{target.name}`: {refused}") from None
+    except CandidateFailed as failed:
+        raise Infrastructure(f"target `{target.name}`: {failed.evidence}") from None
     finally:
         node.close()
-    if target.engine_on == "host":
-        return _shown(compose.installed(settings, target.environment), image)
     harness, build = _harness(settings)
 
     def digest_of(folder: str) -> str:
-        return image if folder == reference else environment_digest(folder)
+        return digest if folder == reference else environment_digest(folder)
 
-    return Environments(engine=reference, engine_build=image, harness=harness, harness_build=build, digest=digest_of)
+    return Environments(
+        engine=reference, engine_build=digest, harness=harness, harness_build=build, digest=digest_of, patchable=True,
+        overlays=True,
+    )  # fmt: skip
 
 
-def _shown(at: Environments, image: str) -> Environments:
-    """An engine of this host as it runs in an image: another image is another build, with other compilers."""
+def _shown(node: DockerNode, at: Environments, base: str) -> Environments:
+    """An engine of this host as it runs in an image: another image is another build, with other compilers.
+
+    Its sources are copied to where an image has them, so that an overlay can change them.
+    """
+    from day0.tools.image_workspace import of_host
+
+    image.ready(node, base)
+    engine = of_host(node, base, at.engine, at.digest, lambda name, log: None)
 
     def digest_of(folder: str) -> str:
-        found = at.digest(folder)
-        return sha256(canonical_json([image, found])) if folder == at.engine else found
+        return sha256(canonical_json([base, at.digest(at.engine)])) if folder == engine else at.digest(folder)
 
-    return replace(at, engine_build=digest_of(at.engine), digest=digest_of)
+    return replace(
+        at, engine=engine, engine_build=digest_of(engine), digest=digest_of, patchable=True, overlays=True
+    )  # fmt: skip
 
 
 def pool(settings: Settings, meter: Meter, target: Target) -> NodePool:

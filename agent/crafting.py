@@ -21,6 +21,7 @@ from day0.agent.parts import Parts
 from day0.agent.policy import guard
 from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.base import Answer
+from day0.agent.policy.brought import PERSON, name_of
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
@@ -47,6 +48,8 @@ class Order:
     candidate: Candidate
     issue: str = ""
     evidence: str = ""
+    brought: str = ""
+    """name of the action's diff where a person brought it to the run"""
     log: bytes = b""
     """the parent's server log where it ran the same layout; empty: shapes come from the model's facts"""
 
@@ -91,10 +94,11 @@ def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Facts:
         yield PatchMade(patch=made)
     if order.action.diff:
         title = order.action.hypothesis.splitlines()[0][:120]
-        name = f"proposed-{order.key.replace(':', '-')}"
+        name = order.brought or f"proposed-{order.key.replace(':', '-')}"
         made = patch.from_diff(
-            order.action.diff, over(base, done), build=build, name=name, title=title, why=order.evidence
-        )
+            order.action.diff, over(base, done), build=build, name=name, title=title, why=order.evidence,
+            author=PERSON if order.brought else "llm",
+        )  # fmt: skip
         done.append(made)
         yield PatchMade(patch=made)
     if order.action.codemods or order.action.diff:
@@ -132,7 +136,7 @@ def with_made(candidate: Candidate, made: Sequence[Patch | Table]) -> Candidate:
 def wanted(action: TryCandidate) -> str:
     """What an action asks for, in words."""
     things = [f"the repair {name}" for name in action.codemods]
-    things += ["a proposed diff"] * bool(action.diff) + ["tuned kernels"] * action.tune
+    things += ["a diff"] * bool(action.diff) + ["tuned kernels"] * action.tune
     return " and ".join(things)
 
 
@@ -195,6 +199,7 @@ def ordered(parts: Parts, key: str, action: TryCandidate, parent: Attempt, candi
         candidate,
         issue=failed.issue if failed else "",
         evidence=failed.evidence if failed else "",
+        brought=name_of(action.diff, parts.ledger.run(parent.run).request) if action.diff else "",
         log=parts.artifacts.get(stored) if stored else b"",
     )
 

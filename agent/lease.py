@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from day0.agent.ceiling import checked
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.loads import content_seed, told
-from day0.agent.preparing import dressing, unharmed, untampered
+from day0.agent.preparing import unharmed, untampered
+from day0.agent.wearing import outfit
 from day0.runs import trace
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
@@ -29,6 +30,7 @@ from day0.runs.facts import (
     Rung,
 )
 from day0.runs.findings import Explained
+from day0.runs.patches import Worn
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
@@ -99,15 +101,16 @@ class Lease:
             mounts=((inputs.model_folder, inputs.model_folder),),
         )
         candidate = inputs.launched(self.candidate)
-        prepare = dressing(inputs, self.candidate)
         self.files = untampered(inputs)
         try:
+            wears = outfit(self.node, inputs, self.candidate, self.attempt, self.epoch)
+            spec = replace(spec, environment=wears.environment)
             with (
                 generator as harness,  # it imports its client while the server boots
-                serve(self.node, spec, inputs.engine, candidate, facts, target, prepare) as server,
+                serve(self.node, spec, inputs.engine, candidate, facts, target, wears.prepare) as server,
             ):
                 try:
-                    yield Booted(self, harness, server)
+                    yield Booted(self, harness, server, wears.worn(server.sandbox))
                 finally:
                     self.log = server.log(LOG_BYTES)
         except CandidateFailed as failed:
@@ -137,6 +140,7 @@ class Booted:
     lease: Lease
     harness: Harness
     server: Server
+    worn: Worn | None = None
     warmed: dict[str, LoadPoint] = field(default_factory=dict)
     screened: dict[str, LoadPoint] = field(default_factory=dict)
     """by workload: the screen's point on this boot"""
@@ -145,7 +149,7 @@ class Booted:
 
     def ready(self) -> BootReady:
         """What the server really runs with."""
-        return BootReady(boot=self.lease.boot, facts=self.server.facts)
+        return BootReady(boot=self.lease.boot, facts=self.server.facts, worn=self.worn)
 
     def measure(self, plan: PointPlan, rung: Rung, name: str) -> Generator[Fact, None, LoadPoint]:
         """One load point: its raw details as an artifact, its figures as a fact unless it is discarded.

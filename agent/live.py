@@ -72,13 +72,20 @@ def words(fact: Fact) -> str:  # noqa: PLR0911 - one line per kind of fact
             told = "ok" if fact.within else "OUTSIDE"
             return f"replay: {fact.name} {fact.measured:.4g} {fact.unit}, range {span}: {told}"
         case BootReady():
-            return f"ready after {fact.facts.ready_s:.1f} s"
+            return f"ready after {fact.facts.ready_s:.1f} s{_worn(fact)}"
         case BootEnded(reason="stopped"):
             return ""
         case BootEnded():
             return f"boot {fact.boot} ended: {fact.reason}"
         case _:
             return ""
+
+
+def _worn(fact: BootReady) -> str:
+    if fact.worn is None:
+        return ""
+    loaded = f", {len(fact.worn.loaded)} loaded by the server" if fact.worn.loaded else ""
+    return f", on overlay {fact.worn.image[7:19]}: {len(fact.worn.files)} files read back{loaded}"
 
 
 class Screen:

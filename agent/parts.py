@@ -36,6 +36,8 @@ class Environments:
     """where lm-eval is; empty: full evals can't run on this target"""
     patchable: bool = False
     """the engine's sources can be changed per sandbox; not so where all share one folder"""
+    overlays: bool = False
+    """a sandbox takes its engine from an image, which is changed by another one over it, not by writing into it"""
 
     def folder(self, build: str) -> str:
         """The environment of a build. Raises `Infrastructure` for a build that is not here."""

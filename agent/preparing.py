@@ -8,11 +8,8 @@ from day0.agent.inputs import ClimbInputs
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import FailureClass
-from day0.sandboxes.base import Node, Sandbox
-from day0.sandboxes.spec import SandboxSpec
 from day0.tools import untouched
 from day0.tools.environments import MARKER, altered
-from day0.tools.serve import Prepare
 from day0.tools.untouched import Stamp
 
 
@@ -61,28 +58,3 @@ def unharmed(inputs: ClimbInputs, candidate: Candidate, before: Mapping[str, Sta
         raise Infrastructure(
             f"files of the load generator changed while it measured, nothing of it counts: {untouched.words(changed)}"
         )
-
-
-def prove(node: Node, inputs: ClimbInputs, candidate: Candidate, attempt: str, epoch: int) -> None:
-    """Applies the patches in a sandbox of the image before anything boots. Raises `CandidateFailed` (`bad_patch`)."""
-    if not candidate.patches:
-        return
-    from day0.tools.patch import applied, source_of
-
-    at = inputs.environments.folder(candidate.build)
-    with node.open(SandboxSpec(role="job", environment=at, attempt=attempt, epoch=epoch)) as sandbox:
-        applied(inputs.patches_of(candidate), source_of(sandbox))
-
-
-def dressing(inputs: ClimbInputs, candidate: Candidate) -> Prepare | None:
-    """What puts the candidate's patches and tables into its server's sandbox; None: it has none."""
-    if not (candidate.patches or candidate.tables):
-        return None
-    patches, tables = inputs.patches_of(candidate), inputs.tables_of(candidate)
-
-    def prepare(sandbox: Sandbox) -> Mapping[str, str]:
-        from day0.tools.patch import dress
-
-        return dress(sandbox, patches, tables, candidate.env)
-
-    return prepare

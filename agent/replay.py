@@ -8,7 +8,8 @@ from day0.agent.confirm import narrow
 from day0.agent.figures import KNEE, at_rate, proven_rate
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Facts, Lease
-from day0.agent.preparing import prove, verify
+from day0.agent.preparing import verify
+from day0.agent.wearing import prove
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import FailureClass, FigureChecked, Rung, RungStarted, Verdict
 from day0.runs.recipe import Figure, Recipe
@@ -41,7 +42,7 @@ def replay(node: Node, *, recipe: Recipe, inputs: ClimbInputs, name: Replayed) -
     outside: list[str] = []
     try:
         same_line(recipe, inputs)
-        prove(node, inputs, candidate, name.attempt, name.epoch)
+        yield from prove(node, inputs, candidate, name.attempt, name.epoch)
         yield lease.begin()
         with lease.open() as booted:
             yield booted.ready()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.findings import Explained, Held
-from day0.runs.patches import Patch, Table
+from day0.runs.patches import Patch, Table, Worn
 from day0.runs.points import Knee, LoadPoint, Percentiles
 from day0.runs.values import Frozen, Map
 from pydantic import Field
@@ -131,6 +131,7 @@ class BootReady(Frozen):
     kind: Literal["boot_ready"] = "boot_ready"
     boot: int
     facts: BootFacts
+    worn: Worn | None = Field(default=None, description="what it wears where patches come as an image of their own")
 
 
 class BootEnded(Frozen):

@@ -16,7 +16,7 @@ class Patch(Frozen):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$", description="of the codemod, or of what it mends")
     title: str = Field(min_length=1, max_length=120, description="one line, as a commit would have it")
-    author: str = Field(description="`codemod:NAME`, or `llm`")
+    author: str = Field(description="`codemod:NAME`, `llm` or `person`")
     build: str = Field(description="engine build whose source the diff was made against")
     diff: str = Field(description="unified, in git's format")
     before: Map[str] = Field(description="changed file -> sha256 of its text before; empty: the file is new")
@@ -45,6 +45,14 @@ class Table(Frozen):
     why: str = ""
 
 
+class Worn(Frozen):
+    """What a boot was proved to run with: its image, and the files of it that its patches and tables changed."""
+
+    image: str = Field(description="ID of the overlay that the container was made from")
+    files: Map[str] = Field(description="path in the workspace -> sha256, read back from the running container")
+    loaded: tuple[str, ...] = Field(default=(), description="files that the server's own interpreter compiled and runs")
+
+
 class Review(Frozen):
     """Where a patch stands with the people who review it."""
 
@@ -54,4 +62,4 @@ class Review(Frozen):
     reason: str = ""
 
 
-__all__ = ["Patch", "Review", "Table"]
+__all__ = ["Patch", "Review", "Table", "Worn"]

@@ -119,11 +119,15 @@ class DockerNode(LocalNode):
         started = self.clock.now()
         with self._place(SandboxSpec("job", "", "build")) as place, closing(self._host(place, env)) as host:
             iid = place.work / "image"
-            process = host.spawn(command(client, order, str(iid), {LABEL: str(self.root)}))
+            process = host.spawn(command(client, order, str(iid), {LABEL: str(self.root), **order.labels}))
             code = process.wait(timeout_s).code
             log = whole(process)
             digest = iid.read_text().strip() if code == 0 and iid.exists() else ""
         return outcome(digest, log, self.clock.now() - started, dockerfile)
+
+    def made(self, labels: Mapping[str, str]) -> str:
+        """The ID of an image that this node built with these labels; empty: there is none."""
+        return next(iter(self._engine.built({LABEL: str(self.root), **labels})), "")
 
     def prune(self, keep: Iterable[str]) -> tuple[str, ...]:
         """Removes images that this node built, but for those in `keep` (digests); the IDs that went."""

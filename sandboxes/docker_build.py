@@ -40,6 +40,8 @@ class Build:
     args: Mapping[str, str] = field(default_factory=dict)
     network: Literal["none", "default", "host"] = "none"
     target: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """of the image, by which `DockerNode.made` finds it again"""
 
 
 @dataclass(frozen=True)

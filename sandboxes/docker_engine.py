@@ -6,19 +6,24 @@ from nothing else.
 
 from __future__ import annotations
 
+import io
 import os
 import queue
 import socket
+import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from day0.runs.errors import DiskFull, Infrastructure, NodeLost
+from day0.runs.errors import DiskFull, Infrastructure, NodeLost, Refused
 from day0.sandboxes.clock import SLICE_S
 from day0.sandboxes.docker_options import Container
 
 TIMEOUT_S = 60.0
+MOST_READ = 64 << 20
+NO_FILE = 0x8F280000
+"""Go's os.ModeType: folder, link, pipe, socket, device"""
 FULL = ("no space left on device", "disk quota exceeded")
 
 
@@ -73,6 +78,25 @@ class DockerEngine:
             made = self.api.exec_create(container, argv, stdout=False, stderr=False, workdir="/")["Id"]
             self.api.exec_start(made, detach=True)
             return int(self.api.exec_inspect(made)["Pid"])
+
+    def read(self, container: str, path: str, max_bytes: int) -> bytes:
+        """The first bytes of a file as the container has it; the daemon reads it, no program inside does.
+
+        Raises `FileNotFoundError`, `Refused` for what is no regular file or larger than 64 MiB.
+        """
+        try:
+            with reported("a container"):
+                chunks, told = self.api.get_archive(container, path)
+                if int(told["mode"]) & NO_FILE or int(told["size"]) > MOST_READ:
+                    chunks.close()
+                    raise Refused(f"{path} is no regular file of at most {MOST_READ >> 20} MiB")
+                with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+                    first = archive.next()
+                    if first is None or not first.isreg() or (file := archive.extractfile(first)) is None:
+                        raise Refused(f"{path} is no regular file")
+                    return file.read(max_bytes)
+        except NotThere as error:
+            raise FileNotFoundError(str(error)) from error
 
     def remove(self, container: str) -> None:
         """Kills it, if it runs, and removes it with its anonymous volumes; one that is gone is fine."""

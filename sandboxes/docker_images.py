@@ -25,6 +25,8 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 UNPACKED = 4
 """Bytes on disk while an image arrives, per compressed one: ROCm images unpack to about three times, both are there."""
 RESERVE_BYTES = 2 << 30
+SHOWS = "io.day0.shows"
+"""Label of an image that was made for a folder of this host: it is shown in it, like the environment that it is."""
 
 
 @dataclass(frozen=True)
@@ -153,14 +155,15 @@ class DockerImages:
             raise Infrastructure(f"the image {name[:100]} is not on this node") from None
         env = dict(item.partition("=")[::2] for item in found["Config"].get("Env") or ())
         path = env.pop("PATH", SYSTEM_PATH)
-        if not hosted:
+        folder = environment if hosted else str((found["Config"].get("Labels") or {}).get(SHOWS, ""))
+        if not folder:
             return Placed(str(found["Id"]), env, path)
+        if not _hosted(folder):
+            raise Infrastructure(f"the environment {folder}, for which this image was made, is not installed any more")
         shown = dict.fromkeys(
-            mount
-            for folder in (environment, *interpreters(Path(environment)), *self._also)
-            for mount in self._allowed.show(folder)
+            mount for each in (folder, *interpreters(Path(folder)), *self._also) for mount in self._allowed.show(each)
         )
-        return Placed(str(found["Id"]), env, f"{environment}/bin:{path}", environment, tuple(shown))
+        return Placed(str(found["Id"]), env, f"{folder}/bin:{path}", folder, tuple(shown))
 
 
 def _hosted(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from day0.sandboxes import endpoint, files
 from day0.sandboxes.clock import WallClock
 from day0.sandboxes.docker_link import DockerLink, RelayBackend
 from day0.sandboxes.docker_network import Networks, Running
+from day0.sandboxes.images import WORKSPACE
 from day0.sandboxes.local_sandbox import LocalSandbox, Place
 from day0.sandboxes.portbook import PortBook
 from day0.sandboxes.spec import SandboxSpec
@@ -49,6 +51,13 @@ class DockerSandbox(LocalSandbox):
 
     def _link(self, folder: Path) -> Link:
         return DockerLink(self._running.engine, self.container, folder, self._program / "sandboxes")
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """See `LocalSandbox.read`; below `WORKSPACE` the file that the container has, which is its image's."""
+        if path.startswith(f"{WORKSPACE}/") and posixpath.normpath(path) == path:
+            self._clock.check()
+            return self._running.engine.read(self.container, path, max_bytes)
+        return super().read(path, max_bytes)
 
     def http(self, port: int) -> httpx.Client:
         """A client for PORT of the container's loopback, by way of a relay; it closes with the sandbox."""

@@ -13,6 +13,9 @@ from typing import Protocol
 from day0.runs.errors import Refused
 from day0.runs.values import sha256
 
+WORKSPACE = "/sgl-workspace"
+"""Where an engine image keeps its sources."""
+
 
 class Images(Protocol):
     """Images of one node. Every method may raise `Cancelled` and `NodeLost`."""

@@ -20,6 +20,8 @@ FULL_S = 6 * 3600.0
 FULL_BYTES = 150 << 30
 """A ROCm image of 70 GiB, its build stages and aiter's prebuilt kernels."""
 OVERLAY_BYTES = 4 << 30
+OVERLAY = "io.day0.overlay"
+"""Label of an overlay's image: the digest of base, paths and contents."""
 TRIES = 2
 """A layer that vanished is built once more (S23); a step that failed is not."""
 Keep = Callable[[str, bytes], None]
@@ -32,6 +34,7 @@ class Builder(Protocol):
     def build(self, order: Build, *, timeout_s: float) -> Built: ...
     def room(self, needed: int, what: str) -> None: ...
     def base(self, digest: str) -> str: ...
+    def made(self, labels: Mapping[str, str]) -> str: ...
 
 
 class FullBuild(Frozen):
@@ -65,14 +68,17 @@ class FullBuild(Frozen):
 def overlaid(
     node: Builder, overlay: Overlay, contents: Mapping[str, bytes], folder: Path, keep: Keep, *, network: bool = False
 ) -> str:
-    """The image of an overlay: its ID, or its base where nothing changes.
+    """The image of an overlay: its ID, or its base where nothing changes; one that was built before is found again.
 
     `folder` is for the build's files, on the node. Raises as `build`.
     """
     if not overlay.changes:
         return overlay.base
+    labels = {OVERLAY: overlay.content_digest(contents)}
+    if known := node.made(labels):
+        return known
     image_overlay.write(overlay, contents, folder, node.base(overlay.base))
-    order = Build(folder, image_overlay.NAME, network="default" if network else "none")
+    order = Build(folder, image_overlay.NAME, network="default" if network else "none", labels=labels)
     return build(node, order, keep, needed=OVERLAY_BYTES, timeout_s=OVERLAY_S)
 
 

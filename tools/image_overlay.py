@@ -14,9 +14,11 @@ from pathlib import Path
 
 from day0.runs.errors import Refused
 from day0.runs.values import Frozen, canonical_json, sha256
+from day0.sandboxes.images import WORKSPACE
 
-WORKSPACE = "/sgl-workspace"
 SGLANG, AITER = f"{WORKSPACE}/sglang", f"{WORKSPACE}/aiter"
+TABLES = f"{WORKSPACE}/day0"
+"""Where day0's own tuned tables lie, beside the image's."""
 NAME = "overlay.Dockerfile"
 _MODULE = re.compile(r"[A-Za-z0-9_]+\Z")
 _DIGEST = re.compile(r"(?:[a-z0-9][a-z0-9._/:-]*@)?sha256:[0-9a-f]{64}\Z")
@@ -120,7 +122,7 @@ def _by_path(change: Change) -> str:
 def _place(path: str) -> tuple[str, str]:
     if posixpath.normpath(path) != path or any(c in path for c in "\"'\\$\n\r\0"):
         raise Refused(f"{path!r} is no plain path")
-    for root in (SGLANG, AITER):
+    for root in (SGLANG, AITER, TABLES):
         if path.startswith(f"{root}/") and ".git" not in path.split("/"):
             return root, path.removeprefix(f"{root}/")
     raise Refused(f"{path} lies outside of the engine and its kernel library")

@@ -20,7 +20,19 @@ from day0.tools import codemods, patch_git, patch_minimal, patch_rules
 from day0.tools.codemods.base import Files, Over, Source
 from day0.tools.workspace import WORKSPACE, source_of
 
-__all__ = ["WORKSPACE", "Files", "Over", "Source", "applied", "dress", "from_diff", "made", "same_program", "source_of"]
+__all__ = [
+    "WORKSPACE",
+    "Files",
+    "Over",
+    "Source",
+    "applied",
+    "dress",
+    "from_diff",
+    "laid",
+    "made",
+    "same_program",
+    "source_of",
+]
 
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]\n]{0,80}\]\s*", re.M)
 """Time and rank in front of a line of SGLang's log."""
@@ -55,13 +67,13 @@ def made(
         raise CandidateFailed(FailureClass.BAD_PATCH, f"{codemod}: {refused.reason}") from refused
 
 
-def from_diff(diff: str, source: Source, *, build: str, name: str, title: str, why: str) -> Patch:
+def from_diff(diff: str, source: Source, *, build: str, name: str, title: str, why: str, author: str = "llm") -> Patch:
     """A diff that an LLM or a person wrote. Raises `Refused` with the one reason against it; `Infrastructure`."""
-    made = _patch(_ended(diff), source, name=name, title=title, author="llm", build=build, why=why)
+    made = _patch(_ended(diff), source, name=name, title=title, author=author, build=build, why=why)
     fewer = _smallest(made.diff, source)
     if fewer == made.diff:
         return made
-    return _patch(fewer, source, name=name, title=title, author="llm", build=build, why=why)
+    return _patch(fewer, source, name=name, title=title, author=author, build=build, why=why)
 
 
 def _smallest(diff: str, source: Source) -> str:
@@ -200,19 +212,28 @@ def dress(
     that is already set; `Infrastructure` when a file does not read back as written; `DiskFull`.
     """
     texts = applied(patches, source_of(sandbox)) if patches else {}
+    files, added = laid(tables, env)
+    for path, text in sorted({**texts, **files}.items()):
+        _write(sandbox, path, text)
+    return added
+
+
+def laid(tables: Sequence[Table], env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of tables, by their path in the workspace, and the variables that name them to the engine.
+
+    `env` is what the launch has already. Raises `CandidateFailed` (bad_patch): a variable that is already set.
+    """
     held: dict[str, str] = {}
     for table in tables:
         if table.variable in env:
             raise CandidateFailed(FailureClass.BAD_PATCH, f"{table.variable} is set already: its table would not count")
         held[table.variable] = merged_texts(held[table.variable], table.text) if table.variable in held else table.text
-    added = {}
+    texts, added = {}, {}
     for variable, text in held.items():
         path = f"day0/{variable.lower()}-{sha256(text)[7:19]}.csv"
         texts[path] = text
         added[variable] = f"{WORKSPACE}/{path}"
-    for path, text in sorted(texts.items()):
-        _write(sandbox, path, text)
-    return added
+    return texts, added
 
 
 def merged_texts(first: str, second: str) -> str:

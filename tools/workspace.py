@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from day0.runs.errors import Refused
 from day0.sandboxes.base import Sandbox
+from day0.sandboxes.images import WORKSPACE
 from day0.tools.codemods.base import Source
 
-WORKSPACE = "/sgl-workspace"
-"""Where an engine image keeps its sources; paths in a patch are relative to it."""
+__all__ = ["WORKSPACE", "SandboxSource", "source_of"]
+
 MAX_BYTES = 4 << 20
 SEARCH_S = 120.0
 LISTED_BYTES = 1 << 20
 
 
 class SandboxSource:
-    """Files below `/sgl-workspace`, each read once; what is changed there later is not seen."""
+    """Files below `/sgl-workspace`, to which paths in a patch are relative.
+
+    Each is read once; what is changed there later is not seen.
+    """
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox

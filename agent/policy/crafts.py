@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.axes import Option
+from day0.agent.policy.brought import name_of
 from day0.agent.policy.ideas import Idea
 from day0.agent.policy.trials import AUTHOR
 from day0.runs.schema import AttemptStatus
@@ -120,7 +121,7 @@ def against(action: TryCandidate, candidate: Candidate, parent: Attempt, view: R
         return f"there is no repair {unknown[0]!r}; day0 ships {', '.join(sorted(codemod_names()))}"
     if held or len(set(action.codemods)) < len(action.codemods):
         return f"{parent.id} has the repair {held[0]} already" if held else "the same repair twice"
-    if action.diff and view.request.policy not in DIFFS:
+    if action.diff and view.request.policy not in DIFFS and not name_of(action.diff, view.request):
         return "only an LLM may propose a diff"
     return _again(action, candidate, parent, view)
 
