@@ -8,7 +8,7 @@ PYTHON ?= python3
 export DAY0_HOME ?= $(shell $(PYTHON) -c 'import os,pathlib;print(pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home()/".local/share")/"day0")')
 TINY := $(DAY0_HOME)/models/tiny-llama
 
-.PHONY: help run run-cpu run-cpu-quick engine test test-all test-docker bench soak scenarios lint lock docs dev clean
+.PHONY: help run run-cpu run-cpu-quick run-docker engine test test-all test-docker bench soak scenarios lint lock docs dev clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ run-cpu: engine  ## search on a real SGLang server, confirm, write a recipe, rep
 
 run-cpu-quick: engine  ## the same with 4 candidates and short windows (at most 12 min)
 	$(DAY0) run $(TINY) --target cpu-quick --again
+
+run-docker: engine  ## the same in containers, a patch of the engine measured first (root; at most 30 min)
+	scripts/run-docker $(DAY0) $(TINY)
 
 dev: $(VENV)/.dev  ## environment for work on day0
 

@@ -73,6 +73,11 @@ def request(asked: Asked, settings: Settings) -> RunRequest:
         raise UserError(
             f"--engine-source is for simulated nodes: on `{target.name}` the engine's own source lies beside it already"
         )
+    if asked.patches and target.kind == "local":
+        raise UserError(
+            f"--patch: on `{target.name}` all candidates share the engine's sources; a target of kind `docker` "
+            "(`cpu-docker`) or a simulated node can carry patches"
+        )
     workloads = tuple(documents.workload(name) for name in asked.workloads or (target.workload,))
     if len({w.name for w in workloads}) != len(workloads):
         raise UserError("two workloads have the same name: each needs its own, recipes are named after them")

@@ -68,7 +68,7 @@ def gc(
     days: Annotated[float, typer.Option(min=0, help="keep artifacts younger than this; recipes' for ever")] = 30.0,
     sweep: Annotated[bool, typer.Option("--sweep", help="only stop what dead owners left running")] = False,
 ) -> None:
-    """Remove old artifacts and stop processes that dead runs left behind; only what carries day0's label."""
+    """Remove old artifacts and images that day0 built, stop what dead runs left behind; only what carries our label."""
     from day0.agent import machine
 
     machine.gc(days, sweep_only=sweep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -146,6 +147,24 @@ def sweep(settings: Settings) -> str:
     finally:
         engine.close()
     return f"removed {len(swept.stopped)} containers of dead runs" if swept.stopped else ""
+
+
+def prune(settings: Settings, keep: Iterable[str], before: float) -> str:
+    """Removes images that this home built before a moment (Unix time), but for `keep`; what to tell of it."""
+    from day0.sandboxes.docker_janitor import prune as remove
+
+    folder = settings.home / "nodes" / "docker"
+    if not folder.is_dir():
+        return ""
+    try:
+        engine = _daemon()
+    except Infrastructure as error:
+        return f"images that day0 built, if there are any, stay: {error}"
+    try:
+        gone = remove(engine, str(folder.absolute()), keep, before)
+    finally:
+        engine.close()
+    return f"removed {len(gone)} images that day0 built" if gone else ""
 
 
 def _daemon() -> DockerEngine:

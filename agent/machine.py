@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
 from day0.agent import compose, contained
@@ -109,8 +110,12 @@ def gc(days: float, *, sweep_only: bool) -> None:
         return
     with opened() as (_, ledger):
         kept: set[str] = set()
+        builds: set[str] = set()
+        contains = False
         for run in ledger.runs(limit=100_000):
             winners = {e.attempt for e in ledger.facts(run.id, "confirmed") if e.data["ok"]}
+            builds |= {a.candidate.build for a in ledger.attempts(run.id) if a.id in winners}
+            contains |= run.finished_at is None and run.request.target.kind == "docker"
             for event in ledger.facts(run.id, "artifact"):
                 if run.finished_at is None or event.attempt in winners:
                     kept.add(str(event.data["stored"]))
@@ -118,5 +123,9 @@ def gc(days: float, *, sweep_only: bool) -> None:
         for left in (settings.home / "twin").glob("*"):
             if left.name not in going:
                 shutil.rmtree(left, ignore_errors=True)
+    if not contains and (
+        told := contained.prune(settings, builds, time.time() - days * DAY_S)
+    ):  # else a run may need them
+        say(told)
     gone = compose.artifacts(settings).gc(kept, days * DAY_S)
     say(f"removed {gone.files} artifacts, {gone.bytes / 2**20:.1f} MiB")

@@ -131,9 +131,7 @@ class DockerNode(LocalNode):
 
     def prune(self, keep: Iterable[str]) -> tuple[str, ...]:
         """Removes images that this node built, but for those in `keep` (digests); the IDs that went."""
-        kept = frozenset(keep)
-        ours = [digest for digest in self._engine.built({LABEL: str(self.root)}) if digest not in kept]
-        return tuple(digest for digest in ours if self._engine.discard(digest))
+        return docker_janitor.prune(self._engine, str(self.root), keep)
 
     def _client(self) -> tuple[list[str], dict[str, str]]:
         """The Docker client that can build here; asked once."""

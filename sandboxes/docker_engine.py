@@ -126,11 +126,12 @@ class DockerEngine:
                 {tag for image in self.api.images() for tag in image.get("RepoTags") or () if "<none>" not in tag}
             )
 
-    def built(self, labels: Mapping[str, str]) -> list[str]:
-        """IDs of the images that carry all of `labels`."""
+    def built(self, labels: Mapping[str, str], before: float = float("inf")) -> list[str]:
+        """IDs of the images that carry all of `labels`, newest first; those made before a moment (Unix time)."""
         wanted = [f"{name}={value}" for name, value in labels.items()]
         with reported("the Docker daemon"):
-            return [str(image["Id"]) for image in self.api.images(filters={"label": wanted})]
+            found = self.api.images(filters={"label": wanted})
+        return [str(image["Id"]) for image in found if float(image["Created"]) < before]
 
     def named(self, image: str) -> str:
         """A local name made from an image's ID, so that it always stands for the same one. Raises `NotThere`."""

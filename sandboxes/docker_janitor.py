@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from day0.runs.errors import Infrastructure
 from day0.sandboxes import identity, record
+from day0.sandboxes.docker_build import LABEL
 from day0.sandboxes.docker_engine import DockerEngine
 from day0.sandboxes.docker_link import gone
 from day0.sandboxes.identity import Known
@@ -50,3 +51,13 @@ def _owned(found: Mapping[str, Any]) -> bool:
         return raw["world"] == identity.world() and identity.alive(Known(*raw["owner"]))
     except (KeyError, ValueError, TypeError):
         return True
+
+
+def prune(engine: DockerEngine, node: str, keep: Iterable[str], before: float = float("inf")) -> tuple[str, ...]:
+    """Removes images that a node's folder stands as builder of and that were made before a moment (Unix time).
+
+    Those in `keep` (IDs) and those that something needs stay. Returns the IDs that went.
+    """
+    kept = frozenset(keep)
+    ours = [image for image in engine.built({LABEL: node}, before) if image not in kept]
+    return tuple(image for image in ours if engine.discard(image))

@@ -50,6 +50,20 @@ def test_a_malformed_workload_names_its_line(day0: Day0, model: Path, tmp_path: 
     assert "w.yaml:3" in sentence(wrong(day0, "run", str(model), "--workload", str(file)))
 
 
+def test_a_patch_that_is_none_or_that_the_target_cannot_carry(day0: Day0, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.diff"
+    twin = ("run", "zai-org/GLM-5.2", "--target", "mi355x-twin", "--patch", str(file))
+    assert "x.diff" in sentence(wrong(day0, *twin))
+    file.write_text(
+        "diff --git a/.github/x.py b/.github/x.py\n--- a/.github/x.py\n+++ b/.github/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    assert "belongs to a tool" in sentence(wrong(day0, *twin))
+    file.write_text("rm -rf /\n")
+    assert "is not `diff --git" in sentence(wrong(day0, *twin))
+    told = sentence(wrong(day0, "run", str(model), "--target", "cpu", "--patch", str(file)))
+    assert "share the engine's sources" in told
+
+
 def test_an_impossible_slo(day0: Day0, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     text = "schema: day0/workload/v1\nname: w\ninput_tokens: 64\noutput_tokens: 4\nslo:\n  ttft_ms: 0.01\n"
