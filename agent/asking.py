@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from day0.agent import limits
+from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.brought import OPTION
 from day0.agent.settings import Settings
 from day0.runs.engine_facts import ModelFacts
@@ -16,6 +17,7 @@ from day0.runs.ledger import utc_now
 from day0.runs.schema import RunRequest
 from day0.runs.workload import Target, Workload
 from day0.tools import patch_rules
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from day0.agent.finding import Found
@@ -127,22 +129,27 @@ def _options(asked: Asked, found: Found, settings: Settings) -> dict[str, Any]:
 
 
 def _brought(files: tuple[str, ...]) -> list[dict[str, str]]:
-    """Diffs by the names of their files. Raises `UserError`: not there, no diff that may be, two of one name."""
-    out: dict[str, str] = {}
+    """Diffs by the names of their files, each with its own test. Raises `UserError`: not there, no diff that may be."""
+    out: dict[str, dict[str, str]] = {}
     for file in files:
         place = Path(file).expanduser()
+        test = place.with_suffix(".test.py")
+        name = re.sub(r"[^a-z0-9.-]+", "-", place.stem.lower()).strip("-.")[:64]
+        if not name or name in out:
+            raise UserError(f"--patch {file}: each diff needs a file name of its own")
         try:
             text = place.read_text(encoding="utf-8")
             patch_rules.read(text)
+            checks = test.read_text(encoding="utf-8") if test.is_file() else ""
+            out[name] = {"name": name, "diff": text, "test": checks}
+            TryCandidate(parent="", diff=text, test=checks, hypothesis=name, expected_gain=0.0)
+        except ValidationError as error:
+            raise UserError(f"--patch {file}: {'.'.join(map(str, error.errors()[0]['loc']))} is too long") from None
         except (OSError, ValueError) as error:
             raise UserError(f"--patch {file}: {error}") from None
         except Refused as refused:
             raise UserError(f"--patch {file}: {refused.reason}") from None
-        name = re.sub(r"[^a-z0-9.-]+", "-", place.stem.lower()).strip("-.")[:64]
-        if not name or name in out:
-            raise UserError(f"--patch {file}: each diff needs a file name of its own")
-        out[name] = text
-    return [{"name": name, "diff": text} for name, text in out.items()]
+    return list(out.values())
 
 
 def _evals(asked: Asked, target: Target, settings: Settings) -> list[dict[str, Any]]:

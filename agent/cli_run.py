@@ -34,7 +34,10 @@ EvalCommand = Annotated[
 ]
 Patch = Annotated[
     list[str] | None,
-    typer.Option("--patch", help="a unified diff to engine source, measured before all else; may be repeated"),
+    typer.Option(
+        "--patch",
+        help="a unified diff to engine source, measured first (its own test: FILE with .test.py); may be repeated",
+    ),
 ]
 Margin = Annotated[float | None, typer.Option(help="points that the winner may lose in full evals; default 1")]
 Most = Annotated[int | None, typer.Option("--max-attempts", help="candidates to try beyond the baseline")]

@@ -6,7 +6,7 @@ recorded whole, so that a candidate, a recipe and a review mean the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from day0.agent.policy.brought import PERSON, name_of
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
-from day0.runs.facts import Fact, PatchMade, Progress, TableMade
+from day0.runs.facts import ArtifactKept, Fact, FailureClass, PatchMade, Progress, TableMade
 from day0.runs.ledger_writer import Writer
 from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt
@@ -70,7 +70,7 @@ def craft(node: Node, *, order: Order, inputs: ClimbInputs, key: str) -> Facts:
     with node.open(spec) as sandbox:
         from day0.tools.patch import source_of
 
-        yield from _patches(order, inputs, source_of(sandbox))
+        patches = yield from _patches(order, inputs, source_of(sandbox))
         if order.action.tune:
             from day0.tools import tune
 
@@ -79,9 +79,37 @@ def craft(node: Node, *, order: Order, inputs: ClimbInputs, key: str) -> Facts:
             build = order.candidate.build
             table = yield from tune.tune(sandbox, told, build=build, clock=node.clock, timeout_s=TUNE_CAP_S)
             yield TableMade(table=table)
+    if order.action.test and at.overlays:
+        yield from _tested(node, order, inputs, patches, key)
 
 
-def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Facts:
+def _tested(node: Node, order: Order, inputs: ClimbInputs, patches: Sequence[Patch], key: str) -> Facts:
+    """The diff's own test, with the patches and without. Raises `CandidateFailed` where it fails with them."""
+    from day0.tools import patch_test
+    from day0.tools.wear import tailored
+
+    base = inputs.environments.folder(order.candidate.build)
+    spec, logs = SandboxSpec(role="job", environment=base, attempt=key), list[ArtifactKept]()
+    tables = inputs.tables_of(order.candidate)
+    made = tailored(
+        node,
+        spec,
+        patches,
+        tables,
+        order.candidate.env,
+        lambda name, data: logs.append(ArtifactKept(name=name, data=data)),
+    )
+    yield from logs
+    after = patch_test.run(node, made.image, order.action.test, key)
+    if not after.passed:
+        raise CandidateFailed(FailureClass.BAD_PATCH, f"the patch's own test fails: {after.said}")
+    before = patch_test.run(node, base, order.action.test, key)
+    yield Progress(
+        text=f"the patch's own test passes; without the patch it {'passes too' if before.passed else 'fails'}"
+    )
+
+
+def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Generator[Fact, None, list[Patch]]:
     """Each codemod sees the source as the patches before it leave it."""
     from day0.tools import patch
 
@@ -103,6 +131,7 @@ def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Facts:
         yield PatchMade(patch=made)
     if order.action.codemods or order.action.diff:
         patch.applied(done, base)  # all of them together, on the source as the image has it
+    return done
 
 
 def over(base: Source, patches: Sequence[Patch]) -> Source:

@@ -19,6 +19,11 @@ class TryCandidate(Frozen):
     image: str = Field(default="", description="engine image (its digest) in place of the parent's")
     codemods: tuple[str, ...] = Field(default=(), max_length=4, description="shipped source repairs to apply, by name")
     diff: str = Field(default="", max_length=60_000, description="a unified diff to engine source, in git's format")
+    test: str = Field(
+        default="",
+        max_length=20_000,
+        description="a Python program that passes with the diff; run before anything boots",
+    )
     tune: bool = Field(default=False, description="tune the kernels that this layout runs untuned, first")
     axis: str = Field(default="", description="which axis of the search space this moves along")
     hypothesis: str = Field(min_length=1, max_length=600)

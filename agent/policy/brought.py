@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from day0.runs.schema import RunRequest
 
 OPTION = "patches"
-"""of a request: `{"name", "diff"}` of each"""
+"""of a request: `{"name", "diff", "test"}` of each"""
 PERSON = "person"
 """author of a patch, and proposer of an attempt, that somebody brought"""
 UNKNOWN_GAIN = 0.05
@@ -22,10 +22,11 @@ UNKNOWN_GAIN = 0.05
 
 
 class Diff(Frozen):
-    """A unified diff in git's format and its name."""
+    """A unified diff in git's format, its name and its own test (a Python program; empty: it has none)."""
 
     name: str
     diff: str
+    test: str = ""
 
 
 def diffs(request: RunRequest) -> tuple[Diff, ...]:
@@ -53,6 +54,7 @@ class Brought:
         action = TryCandidate(
             parent=view.leader or baseline.id,
             diff=left[0].diff,
+            test=left[0].test,
             axis="patch",
             hypothesis=f"{left[0].name}: a change of engine source that was brought to this run",
             expected_gain=UNKNOWN_GAIN,
