@@ -52,12 +52,16 @@ def ready(target: Target, settings: Settings) -> None:
     """Raises `Infrastructure` with all that is missing, `UserError` for a target without an image."""
     if not target.image:
         raise UserError(f"target `{target.name}` is of kind `docker` and names no `image`")
+    if target.images and target.engine_on == "host":
+        raise UserError(
+            f"target `{target.name}`: `images` are for engines that are an image's own (`engine_on: image`)"
+        )
     if missing := lacking(target, settings):
         raise Infrastructure(f"target `{target.name}` can't run on this machine: {'; '.join(missing)}")
 
 
 def environments(target: Target, settings: Settings) -> Environments:
-    """Engine and load generator of a target, its image resolved to a digest. Raises `Infrastructure`, `UserError`."""
+    """Engine images, by digest, and load generator of a target. Raises `Infrastructure`, `UserError`."""
     from day0.agent import compose
     from day0.tools.environments import environment_digest
 
@@ -65,9 +69,10 @@ def environments(target: Target, settings: Settings) -> Environments:
     node = make(settings, target, lambda: False)
     try:
         digest = node.images.resolve(target.image)
-        reference = node.reference(digest)
         if target.engine_on == "host":
             return _shown(node, compose.installed(settings, target.environment), digest)
+        digests = {node.reference(found): found for found in (digest, *map(node.images.resolve, target.images))}
+        reference = node.reference(digest)
     except Refused as refused:
         raise UserError(f"target `{target.name}`: {refused}") from None
     except CandidateFailed as failed:
@@ -75,14 +80,16 @@ def environments(target: Target, settings: Settings) -> Environments:
     finally:
         node.close()
     harness, build = _harness(settings)
-
-    def digest_of(folder: str) -> str:
-        return digest if folder == reference else environment_digest(folder)
-
     return Environments(
-        engine=reference, engine_build=digest, harness=harness, harness_build=build, digest=digest_of, patchable=True,
+        engine=reference,
+        engine_build=digest,
+        harness=harness,
+        harness_build=build,
+        digest=lambda folder: digests.get(folder) or environment_digest(folder),
+        images={found: name for name, found in digests.items() if found != digest},
+        patchable=True,
         overlays=True,
-    )  # fmt: skip
+    )
 
 
 def _shown(node: DockerNode, at: Environments, base: str) -> Environments:

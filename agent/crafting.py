@@ -79,7 +79,9 @@ def craft(node: Node, *, order: Order, inputs: ClimbInputs, key: str) -> Facts:
             build = order.candidate.build
             table = yield from tune.tune(sandbox, told, build=build, clock=node.clock, timeout_s=TUNE_CAP_S)
             yield TableMade(table=table)
-    if order.action.test and at.overlays:
+    if order.action.test and not at.overlays:
+        yield Progress(text="the patch's own test is not run: this node's engine is simulated")
+    elif order.action.test:
         yield from _tested(node, order, inputs, patches, key)
 
 

@@ -132,6 +132,10 @@ class Target(Frozen):
     image: str = Field(
         default="", description="kind docker: the image by tag or digest; it is resolved before anything is planned"
     )
+    images: tuple[str, ...] = Field(
+        default=(),
+        description="kind docker: further engine images (other ROCm and aiter pins) that the search may try",
+    )
     harness_image: str = Field(
         default="", description="kind docker: the image that the load generator is shown in; empty: `image`"
     )

@@ -10,11 +10,11 @@ import pytest
 from day0.agent import contained
 from day0.agent.settings import load
 from day0.runs import documents
-from day0.runs.errors import CandidateFailed, Infrastructure, Refused
+from day0.runs.errors import CandidateFailed, Infrastructure, Refused, UserError
 from day0.runs.patches import Table
 from day0.sandboxes.docker_build import Build
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools import image_build, patch, wear
+from day0.tools import image_build, patch, patch_test, wear
 from day0.tools.environments import find
 
 from tests.contract.node_worlds.contained import BASE, SOCKET
@@ -88,6 +88,20 @@ def test_s44_a_patch_is_an_image_over_the_engines_read_back_and_loaded(node, bas
         assert said(sandbox, "python", "-c", SAY) == "1\n", "the base is what it was"
 
 
+TEST = "import sglang.speed; assert sglang.speed.speed() > {least}, 'too slow'; print('fast enough')"
+
+
+def test_a_patchs_own_test_never_enters_the_candidate(node, base):
+    overlay = tailored(node, base, [made(node, base)])
+    told = patch_test.run(node, overlay.image, TEST.format(least=1), "r1.1")
+    assert (told.passed, told.said) == (True, "fast enough")
+    assert not patch_test.run(node, base, TEST.format(least=1), "r1.1").passed
+    failed = patch_test.run(node, overlay.image, TEST.format(least=2), "r1.1")
+    assert (failed.passed, failed.said) == (False, "AssertionError: too slow")
+    outside = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
+    assert not patch_test.run(node, overlay.image, outside, "r1.1").passed
+
+
 def test_s44_a_patch_that_nobody_loads_or_that_is_shadowed_had_no_effect(node, base):
     overlay = tailored(node, base, [made(node, base)])
     with (
@@ -130,6 +144,20 @@ def test_s64_the_daemon_reads_only_plain_files_of_the_workspace(node, base):
         said(sandbox, "python", "-c", "import os; os.symlink('/etc/passwd', '/sgl-workspace/link')")
         with pytest.raises(Refused, match="no regular file"):
             sandbox.read("/sgl-workspace/link", 5)
+
+
+def test_further_images_of_a_target_are_builds_that_the_search_may_try(node, base, monkeypatch):
+    settings = load()
+    if find(settings.home) is None:
+        pytest.skip(f"no load generator in {settings.home}: make engine")
+    monkeypatch.setenv("DOCKER_HOST", SOCKET)
+    target = documents.target("cpu-docker").model_copy(update={"image": base, "images": (BASE,), "engine_on": "image"})
+    at = contained.environments(target, settings)
+    other = node.images.resolve(BASE)
+    assert (at.engine_build, at.images) == (base, {other: at.folder(other)})
+    assert at.digest(at.folder(other)) == other and at.on(other).engine_build == other
+    with pytest.raises(UserError, match="nearest"):
+        contained.environments(target.model_copy(update={"images": ("day0-test/bass:1",)}), settings)
 
 
 @pytest.fixture
