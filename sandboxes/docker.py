@@ -19,7 +19,7 @@ from pathlib import Path
 
 from day0.runs.errors import Infrastructure
 from day0.sandboxes import docker_janitor, environment, files, scratch
-from day0.sandboxes.docker_build import CLIENTS, LABEL, Build, Built, client_of, command, outcome
+from day0.sandboxes.docker_build import CLIENTS, KEY, LABEL, Build, Built, client_of, command, outcome
 from day0.sandboxes.docker_engine import DockerEngine
 from day0.sandboxes.docker_images import DockerImages, Placed, room
 from day0.sandboxes.docker_link import MAIN
@@ -119,15 +119,15 @@ class DockerNode(LocalNode):
         started = self.clock.now()
         with self._place(SandboxSpec("job", "", "build")) as place, closing(self._host(place, env)) as host:
             iid = place.work / "image"
-            process = host.spawn(command(client, order, str(iid), {LABEL: str(self.root), **order.labels}))
+            process = host.spawn(command(client, order, str(iid), {LABEL: str(self.root), KEY: order.key}))
             code = process.wait(timeout_s).code
             log = whole(process)
             digest = iid.read_text().strip() if code == 0 and iid.exists() else ""
         return outcome(digest, log, self.clock.now() - started, dockerfile)
 
-    def made(self, labels: Mapping[str, str]) -> str:
-        """The ID of an image that this node built with these labels; empty: there is none."""
-        return next(iter(self._engine.built({LABEL: str(self.root), **labels})), "")
+    def made(self, key: str) -> str:
+        """The ID of an image that this node built with this key; empty: there is none."""
+        return next(iter(self._engine.built({LABEL: str(self.root), KEY: key})), "")
 
     def prune(self, keep: Iterable[str]) -> tuple[str, ...]:
         """Removes images that this node built, but for those in `keep` (digests); the IDs that went."""

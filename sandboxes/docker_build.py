@@ -16,7 +16,8 @@ from day0.runs.errors import Infrastructure
 
 CLIENTS = ("docker", "/usr/bin/docker", "/usr/local/bin/docker")
 """Asked in this order which of them can build: the first in PATH may be one without its buildx plugin."""
-LABEL = "io.day0.image"
+LABEL, KEY = "io.day0.image", "io.day0.key"
+"""Labels of what day0 built: whose it is, and its `Build.key`. A base's labels are inherited: every build sets both."""
 STEPS = ("ADD", "COPY", "FROM", "RUN", "WORKDIR")
 """What BuildKit numbers; the other instructions only change the image's configuration."""
 VANISHED = re.compile(
@@ -40,8 +41,8 @@ class Build:
     args: Mapping[str, str] = field(default_factory=dict)
     network: Literal["none", "default", "host"] = "none"
     target: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """of the image, by which `DockerNode.made` finds it again"""
+    key: str = ""
+    """what the image is made of, by which `DockerNode.made` finds it again"""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ FULL_S = 6 * 3600.0
 FULL_BYTES = 150 << 30
 """A ROCm image of 70 GiB, its build stages and aiter's prebuilt kernels."""
 OVERLAY_BYTES = 4 << 30
-OVERLAY = "io.day0.overlay"
-"""Label of an overlay's image: the digest of base, paths and contents."""
 TRIES = 2
 """A layer that vanished is built once more (S23); a step that failed is not."""
 Keep = Callable[[str, bytes], None]
@@ -34,7 +32,7 @@ class Builder(Protocol):
     def build(self, order: Build, *, timeout_s: float) -> Built: ...
     def room(self, needed: int, what: str) -> None: ...
     def base(self, digest: str) -> str: ...
-    def made(self, labels: Mapping[str, str]) -> str: ...
+    def made(self, key: str) -> str: ...
 
 
 class FullBuild(Frozen):
@@ -74,11 +72,11 @@ def overlaid(
     """
     if not overlay.changes:
         return overlay.base
-    labels = {OVERLAY: overlay.content_digest(contents)}
-    if known := node.made(labels):
+    key = overlay.content_digest(contents)
+    if known := node.made(key):
         return known
     image_overlay.write(overlay, contents, folder, node.base(overlay.base))
-    order = Build(folder, image_overlay.NAME, network="default" if network else "none", labels=labels)
+    order = Build(folder, image_overlay.NAME, network="default" if network else "none", key=key)
     return build(node, order, keep, needed=OVERLAY_BYTES, timeout_s=OVERLAY_S)
 
 

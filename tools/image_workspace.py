@@ -18,7 +18,6 @@ from day0.sandboxes.docker_images import SHOWS
 from day0.tools.image_build import Builder, Keep, build
 from day0.tools.image_overlay import SGLANG
 
-LABEL = "io.day0.workspace"
 BYTES = 1 << 30
 TIMEOUT_S = 900.0
 TEXT = """FROM {base}
@@ -37,7 +36,7 @@ def of_host(node: Builder, base: str, folder: str, digest: Callable[[str], str],
     Raises `Infrastructure` where there is no engine in the folder or no client to build with; as `image_build.build`.
     """
     key = sha256(canonical_json([base, folder, digest(folder)]))
-    if known := node.made({LABEL: key}):
+    if known := node.made(key):
         return known
     package = next(Path(folder).glob("lib/python3*/site-packages/sglang"), None)
     if package is None:
@@ -47,8 +46,8 @@ def of_host(node: Builder, base: str, folder: str, digest: Callable[[str], str],
     with TemporaryDirectory(prefix="day0-image-") as place:
         dockerfile = Path(place, "Dockerfile")
         dockerfile.write_text(text)
-        order = Build(package, str(dockerfile), labels={LABEL: key})
+        order = Build(package, str(dockerfile), key=key)
         return build(node, order, keep, needed=BYTES, timeout_s=TIMEOUT_S)
 
 
-__all__ = ["LABEL", "of_host"]
+__all__ = ["of_host"]

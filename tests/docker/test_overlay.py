@@ -156,8 +156,8 @@ def test_further_images_of_a_target_are_builds_that_the_search_may_try(node, bas
     other = node.images.resolve(BASE)
     assert (at.engine_build, at.images) == (base, {other: at.folder(other)})
     assert at.digest(at.folder(other)) == other and at.on(other).engine_build == other
-    with pytest.raises(UserError, match="nearest"):
-        contained.environments(target.model_copy(update={"images": ("day0-test/bass:1",)}), settings)
+    with pytest.raises(UserError, match="there is no image"):
+        contained.environments(target.model_copy(update={"images": ("sha256:" + "0" * 64,)}), settings)
 
 
 @pytest.fixture
@@ -169,16 +169,17 @@ def real(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", SOCKET)
     target = documents.target("cpu-docker").model_copy(update={"image": BASE})
     node = contained.make(settings, target, lambda: False)
-    yield node, contained.environments(target, settings)
+    yield node, contained.environments(target, settings), (target, settings)
     node.close()
 
 
 @pytest.mark.timeout(300)
 def test_s44_a_patch_of_the_real_engine_takes_effect_over_its_read_only_environment_and_is_measured(real, capsys):
-    node, at = real
+    node, at, asked = real
     assert at.patchable and at.overlays and at.digest(at.engine) == at.engine_build
     found = made(node, at.engine, REAL.read_text(), "grouped-decode")
     overlay = tailored(node, at.engine, [found])
+    assert contained.environments(*asked).engine == at.engine, "an overlay is never taken for what it lies on"
     told = {}
     for name, image in (("before", at.engine), ("after", overlay.image)):
         with node.open(job(image, "server")) as sandbox:

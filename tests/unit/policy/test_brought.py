@@ -17,7 +17,9 @@ DIFF = "diff --git a/sglang/python/sglang/x.py b/sglang/python/sglang/x.py\n"
 def node(make_node):
     made = make_node()
     request = made.request()
-    made.request = lambda: request.model_copy(update={"options": {OPTION: [{"name": "faster", "diff": DIFF}]}})
+    made.request = lambda: request.model_copy(
+        update={"policy": "playbook", "options": {OPTION: [{"name": "faster", "diff": DIFF}]}}
+    )
     return made
 
 
