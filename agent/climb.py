@@ -7,7 +7,8 @@ Rungs that the attempt already passed are not judged again; `prepare` and `boot`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from math import ceil
 from pathlib import Path
 
 from day0.agent import referring
@@ -18,7 +19,7 @@ from day0.agent.wearing import prove
 from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed
-from day0.runs.facts import ArtifactKept, Fact, FailureClass, LoadPoint, Rung, RungStarted, Verdict
+from day0.runs.facts import ArtifactKept, Fact, FailureClass, Knee, LoadPoint, Rung, RungStarted, Verdict
 from day0.runs.schema import Attempt
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
@@ -30,8 +31,8 @@ from day0.tools.learned import match
 from day0.tools.taskfile import thinks
 
 Judging = Generator[Fact, None, Verdict]
-SERVED_CONCURRENCY = 8
-"""of the checks of answers, where the server does not say how many requests it runs at once"""
+LEAST_AT_ONCE, MOST_AT_ONCE = 8, canary.TIER_1
+"""questions that the checks of answers put at once: while no knee is known, and all there are of a rung"""
 LONG_CHARS_SHARE = 0.5
 """of the context that the long-context check fills, at 2.5 characters a token and never over 40,000 characters"""
 
@@ -124,7 +125,7 @@ def ask_answers(booted: Booted, inputs: ClimbInputs) -> Checked:
         booted.harness,
         booted.server,
         task=canary.task_of(Path(inputs.model_folder)),
-        concurrency=served(booted),
+        concurrency=served(booted, inputs),
         long_chars=long_chars(inputs),
         reference=reference(inputs),
         kit=kit(booted, inputs),
@@ -139,7 +140,7 @@ def ask_task(booted: Booted, inputs: ClimbInputs) -> Checked:
         booted.harness,
         booted.server,
         task=canary.task_of(Path(inputs.model_folder)),
-        concurrency=served(booted),
+        concurrency=served(booted, inputs),
         reference=reference(inputs),
         against=canary.SAME_STACK if fixed is None else fixed.words,
         room=room(booted, inputs),
@@ -168,9 +169,19 @@ def reference(inputs: ClimbInputs) -> Reference | None:
     return None if fixed is None else fixed.answers or None
 
 
-def served(booted: Booted) -> int:
-    """How many requests the checks put at once."""
-    return min(booted.server.facts.max_running_requests or SERVED_CONCURRENCY, SERVED_CONCURRENCY)
+def served(booted: Booted, inputs: ClimbInputs) -> int:
+    """How many requests the checks put at once: as many as the leaders' knees have in flight (S34).
+
+    A fault that a larger batch brings out is met before it counts as speed. It costs nothing: the questions are the
+    same, and more at once end sooner. Never more than the server runs at once: those would only wait.
+    """
+    return at_once(inputs.incumbent.values(), LEAST_AT_ONCE, booted.server.facts.max_running_requests)
+
+
+def at_once(knees: Iterable[Knee], least: int, cap: int | None, most: int = MOST_AT_ONCE) -> int:
+    """Requests in flight at the fullest of some knees, within what the server runs at once."""
+    wanted = max([least, *(ceil(k.in_flight) for k in knees if k.in_flight)])
+    return min(wanted, most, cap or wanted)
 
 
 def room(booted: Booted, inputs: ClimbInputs) -> int:

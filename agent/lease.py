@@ -293,6 +293,7 @@ class Booted:
             passed_rps=rate,
             failed_rps=None,
             bound_by="one request at a time" if clients == 1 else f"{clients} clients that ask again at once",
+            in_flight=float(clients),
             tpot_ms=point.tpot_ms.p50 if clients == 1 and point.tpot_ms else None,
             short=rules.short,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from day0.agent.climb import at_once
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Facts, Lease
 from day0.runs.accuracy import Judged, Judgement
@@ -19,7 +20,8 @@ from day0.tools.evals import ROOM, THINKING_ROOM, Eval, Scores, broken
 from day0.tools.evaluating import evaluate
 
 REPEAT = 96
-CONCURRENCY = 32
+CONCURRENCY, MOST_AT_ONCE = 32, 256
+"""questions at once: at least so many where no knee has more in flight, and at most"""
 CARD = "the model card's score"
 
 
@@ -58,7 +60,7 @@ def prove(
             room = min(room, inputs.model_facts.context // 2)
             for task in evals:
                 yield Progress(text=f"{task.name}, {'the reference' if known is None else 'the winner'}")
-                most = min(CONCURRENCY, caps or CONCURRENCY)
+                most = at_once((k for _, _, k in attempt.knees), CONCURRENCY, caps, MOST_AT_ONCE)
                 found = evaluate(node, spec, booted.server, task, concurrency=most, max_tokens=room)
                 yield ArtifactKept(name=artifact(task, control=known is None), data=found.model_dump_json().encode())
                 for judged in () if known is None else judgements(task, found, known, words, inputs):

@@ -88,6 +88,9 @@ class Knee(Frozen):
     short: bool = False
     low_rps: float | None = Field(default=None, description="the knee over arrival seeds: 90 % interval, lower end")
     high_rps: float | None = Field(default=None, description="its upper end; None: not bounded by what was measured")
+    in_flight: float | None = Field(
+        default=None, description="requests between send and end there, mean (Little's law)"
+    )
     tpot_ms: float | None = Field(default=None, description="single stream only: median TPOT, what is compared there")
 
     def told(self) -> str:

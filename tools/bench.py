@@ -25,7 +25,7 @@ from day0.tools.hopeless import Hopeless
 from day0.tools.loadplan import PointPlan, document, setup_s
 from day0.tools.rawpoint import Prime, RawPoint
 from day0.tools.sampler import Sampler
-from day0.tools.served import Answer, Question, Served, addressed
+from day0.tools.served import Answer, Question, Served, addressed, patience_s
 from day0.tools.summary import summarise
 from day0.tools.text import corpus
 from pydantic_core import from_json, to_json
@@ -172,8 +172,7 @@ class Harness:
         *,
         concurrency: int,
         temperature: float = 0.0,
-        deadline_s: float = 300.0,
-        request_deadline_s: float = 120.0,
+        deadline_s: float | None = None,
     ) -> tuple[Answer, ...]:
         """Puts chat questions at a concurrency; answers in the order of the questions, also failed ones.
 
@@ -181,12 +180,13 @@ class Harness:
         """
         self._asked += 1
         number = self._asked
+        each_s, all_s = patience_s(questions, concurrency, deadline_s)
         body = {
             "base_url": f"http://127.0.0.1:{server.port}",
             "model": server.facts.model_path,
             "concurrency": concurrency,
             "temperature": temperature,
-            "request_deadline_s": request_deadline_s,
+            "request_deadline_s": each_s,
             "questions": [q.model_dump(mode="json") for q in questions],
         }
         self.sandbox.write(f"ask-{number}.json", json.dumps(body).encode())
@@ -195,8 +195,8 @@ class Harness:
         try:
             while (result := self._result(f"answers-{number}.json", program)) is None:
                 server.alive()
-                if (waited := self.clock.now() - began) > deadline_s:
-                    raise Infrastructure(f"the questions were not answered within {deadline_s:.0f} s")
+                if (waited := self.clock.now() - began) > all_s:
+                    raise Infrastructure(f"the questions were not answered within {all_s:.0f} s")
                 self.clock.sleep(pause_s(waited, min(LONGEST_POLL_S, server.attention_s)))
         finally:
             program.stop(GRACE_S)

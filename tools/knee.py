@@ -207,6 +207,7 @@ class KneeSearch:
             raise CandidateFailed(FailureClass.BELOW_SLO, f"{cell.rate:.3g} requests/s: {why}")
         rate, name = (passed.rate, "") if failed is None else self.crossing(passed, failed)
         good = [p.output_tok_s for p in passed.points if p.meets_slo]
+        stays = [p.e2e_ms.mean / 1e3 for p in passed.points if p.meets_slo and p.e2e_ms]
         knee = Knee(
             workload=self.workload.name,
             rate_rps=rate,
@@ -214,6 +215,7 @@ class KneeSearch:
             passed_rps=passed.rate,
             failed_rps=None if failed is None else failed.rate,
             bound_by=name,
+            in_flight=passed.rate * sum(stays) / len(stays) if stays else None,
             short=self.rules.short,
         )
         low, high = interval([p for c in self.cells.values() for p in c.points], knee, self.workload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import httpx
@@ -10,6 +11,9 @@ from day0.runs.values import Frozen, Map
 from day0.sandboxes.base import Process
 from day0.tools.engines.base import Counters, Engine
 from pydantic import Field
+
+ASK_S, ANSWER_S, TOKEN_S = 300.0, 120.0, 0.25
+"""What all questions, one, and a token of one may take: a model that thinks first writes thousands of tokens."""
 
 
 class Served(Protocol):
@@ -54,6 +58,15 @@ class Answer(Frozen):
     tokens: int | None = None
     error: str = ""
     value: Map[Any] = Field(default_factory=dict, description="the whole answer of a question with a body")
+
+
+def patience_s(questions: Sequence[Question], concurrency: int, deadline_s: float | None = None) -> tuple[float, float]:
+    """How long one of these questions may take, by the longest answer that is allowed, and all of them together.
+
+    The latter is `deadline_s` where it is given.
+    """
+    each = max(ANSWER_S, TOKEN_S * max((q.max_tokens for q in questions), default=0))
+    return each, deadline_s or max(ASK_S, each * -(-len(questions) // concurrency))
 
 
 def addressed(facts: BootFacts) -> dict[str, object]:

@@ -86,8 +86,10 @@ class LiveServer:
 
     def wrong(self, concurrency: int) -> tuple[float, str]:
         """The share of answers that are wrong at that many requests at once, and the fault's name."""
+        running = -(-concurrency // self.spec.replicas)
         for fault in self.faults:
-            if fault.kind == "wrong_output" and (concurrency > 1 or not fault.only_at_load):
+            sound = (fault.only_at_load and concurrency < 2) or running < (fault.when.running or 0)
+            if fault.kind == "wrong_output" and not sound:
                 return fault.wrong_share, fault.name
         return 0.0, ""
 

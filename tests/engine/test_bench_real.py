@@ -1,220 +1,302 @@
 """The bench against a real SGLang server on this machine's processor: core 0 serves, core 1 loads.
 
-Needs `day0 engine install cpu` in $DAY0_HOME; the small models are made there once (about 40 s each).
+One boot serves all tests of the sound model; what breaks a server comes last, and a broken one is booted anew.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import json
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
-from day0.runs.candidate import Candidate
+from day0.runs import trace
+from day0.runs.documents import workload
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.errors import CandidateFailed
-from day0.runs.facts import FailureClass
-from day0.runs.workload import MeasureRules, Slo, Target, Workload
+from day0.runs.facts import FailureClass, LoadPoint
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools import canary, probes
-from day0.tools.bench import Harness, summarise
-from day0.tools.engines.base import Counters
-from day0.tools.engines.sglang import Sglang
-from day0.tools.install import EngineHome, find, tiny_model
-from day0.tools.loadplan import PointPlan, closed_loop, open_loop
-from day0.tools.serve import Server, serve
+from day0.tools import canary, evals, probes
+from day0.tools.bench import summarise
+from day0.tools.environments import EngineHome, evals_of
+from day0.tools.evals import Scores
+from day0.tools.evaluating import evaluate
+from day0.tools.install import tiny_model
+from day0.tools.loadplan import arrivals, closed_loop, expected, open_loop
+from day0.tools.vendor import Vendor
+
+from tests.engine.conftest import HOME
+from tests.engine.served import PLAIN, QUEUE, RULES, Boots, once, plain, point, processes
 
 pytestmark = pytest.mark.timeout(400)
-HOME = Path(os.environ.get("DAY0_HOME", "/nonexistent"))
-RULES = MeasureRules(point_s=8, min_requests=1, p95_multiples=0, max_points=3, max_pairs=2, stability_s=0, short=True)
-SLO = Slo(ttft_ms=5000, tpot_ms=500)
-PLAIN = Workload(name="plain", input_tokens=192, output_tokens=24, slo=SLO)
-SHARED = Workload(name="shared", input_tokens=256, output_tokens=24, prefixes=3, cached_share=0.75, slo=SLO)
-FLAGS = {
-    "device": "cpu",
-    "attention-backend": "torch_native",
-    "dtype": "float32",  # native everywhere; BF16 is emulated where a processor has AVX2 only
-    "sampling-backend": "pytorch",
-    "mem-fraction-static": 0.1,
-    "max-total-tokens": 8192,
-}
-TARGET = Target(
-    name="test",
-    kind="local",
-    accelerator="cpu",
-    stall_s=20,
-    boot_stall_s=60,
-    boot_cap_s=300,
-    measure=RULES,
-    workload="t",
-)
+SHARED = PLAIN.model_copy(update={"name": "shared", "input_tokens": 256, "prefixes": 3, "cached_share": 0.75})
+STALL_S = 8.0
+PROBE = closed_loop(PLAIN, RULES, concurrency=QUEUE, content_seed=1)
+
+
+class Sound(Boots):
+    """The sound model's server, with what it answered when it was asked first."""
+
+    pace = 0.0
+    answers: canary.Reference = ()
 
 
 @pytest.fixture(scope="module")
-def engines() -> EngineHome:
-    found = find(HOME)
-    if found is None:
-        pytest.skip(f"no engine under DAY0_HOME={HOME}: run `day0 engine install cpu`")
+def sound(node: LocalNode, engines: EngineHome, facts: EngineFacts, model: Path) -> Iterator[Sound]:
+    boots = Sound(node, engines, facts, model)
+    yield boots
+    boots.close()
+
+
+def valid(found: LoadPoint) -> bool:
+    """It counts, and all that was asked came."""
+    return found.void is None and found.completed == found.offered
+
+
+def test_points_of_one_boot(sound: Sound) -> None:
+    server, harness = sound.get()
+    # a boot's first point compiles kernels: it only has to end, however slow the machine
+    first = point(server, harness, closed_loop(SHARED, RULES, concurrency=QUEUE, content_seed=1))
+    assert first.void is None and first.completed > 0 and first.output_tok_s > 0
+
+    shared = open_loop(SHARED, RULES, rate_rps=1.5, seed=3, content_seed=2)
+    raw = harness.run(shared, server)
+    found = summarise(shared, raw, RULES)
+    assert found.void is None and found.completed == found.offered == 12
+    assert set(raw.requests.output_tokens) == {24.0} and set(raw.requests.prompt_tokens) == {256.0}
+    assert found.cached_share == pytest.approx(0.75, abs=0.02)
+    assert [p.cached_tokens for p in raw.primes[1::2]] == [192] * 3
+    assert raw.cpu_share is not None and raw.cpu_share < 0.5
+    assert server.facts.replicas == 1 and {p.replica for p in raw.primes} == {0}
+
+
+def test_the_client_and_the_servers_own_histogram_tell_the_same(sound: Sound) -> None:
+    """No prefix to prime: every request that the server's histogram counts is one that the client timed."""
+    server, harness = sound.get()
+    raw = harness.run(plain(4), server)
+    before, after = raw.samples[0], raw.samples[-1]
+    assert after.ttft_count is not None and before.ttft_count is not None
+    assert after.ttft_sum_s is not None and before.ttft_sum_s is not None
+    count = after.ttft_count - before.ttft_count
+    assert count == raw.requests.count
+    servers = 1e3 * (after.ttft_sum_s - before.ttft_sum_s) / count
+    clients = float(raw.requests.ttft_ms.mean())
+    print(f"TTFT: client {clients:.1f} ms, server {servers:.1f} ms over {count:.0f} requests")
+    # the client's clock starts before the connection and stops after the stream's first chunk was parsed
+    assert -5.0 < clients - servers < 20.0 + 0.1 * servers
+
+
+def conversations(file: Path) -> None:
+    """Two agents whose prompts begin alike at each turn, and strangers in between."""
+    lines = []
+    for turn in range(8):
+        for agent in (0, 1):
+            call = {"timestamp": 1000 * turn + 3 * agent, "input_length": 600 + 5 * turn, "output_length": 8 + turn}
+            lines.append(json.dumps(call | {"hash_ids": [agent, 10 + 2 * turn + agent]}))
+        lines.append(json.dumps({"timestamp": 1000 * turn + 400, "input_length": 130, "output_length": 6}))
+    file.write_text("\n".join(lines))
+
+
+def test_s45_a_trace_is_what_the_server_sees(sound: Sound, tmp_path: Path) -> None:
+    """Lengths, bursts and shared prompts as the server counts them."""
+    conversations(tmp_path / "t.jsonl")
+    (tmp_path / "w.yaml").write_text("schema: day0/workload/v1\nname: agents\narrival: trace\ntrace: t.jsonl\n")
+    work = workload(str(tmp_path / "w.yaml"))
+    server, harness = sound.get()
+    first = point(server, harness, closed_loop(work, RULES, concurrency=2, content_seed=1, trace=trace.of(work)))
+    assert first.void is None and first.completed > 0
+    plan = open_loop(work, RULES, rate_rps=1.0, seed=2, content_seed=2, trace=trace.of(work))
+    raw = harness.run(plan, server)
+    found = summarise(plan, raw, RULES)
+    assert found.void is None and found.completed == found.offered == 8
+    asked = raw.requests
+    order = asked.planned.argsort(kind="stable")
+    assert asked.planned[order] == pytest.approx(arrivals(plan))
+    assert sorted(asked.prompt_tokens) == sorted(float(c.input_tokens) for c in plan.calls)
+    assert sorted(asked.output_tokens) == sorted(float(c.output_tokens) for c in plan.calls)
+    share = expected(plan).cached_share
+    assert share > 0.4
+    # who comes while the prompt that it shares with is still being computed finds nothing: at least half do
+    assert 0.5 * share < found.cached_share < share + 0.01
+
+
+def test_s32_a_server_that_errs_in_a_point_leaves_the_other_points_valid(sound: Sound) -> None:
+    """Its queue is full: it takes the first requests and answers 503 to later ones, in a stream whose status is 200."""
+    server, harness = sound.get()
+    assert valid(point(server, harness, plain(11)))
+    dense = plain(12, rate_rps=40.0, window_s=4.0)
+    raw = harness.run(dense, server)
+    erred = summarise(dense, raw, RULES)
+    print(f"erred: {erred.void}")
+    assert erred.void is not None and erred.void.startswith("failures: ") and not erred.meets_slo
+    assert "503 The request queue is full" in erred.void
+    order = raw.requests.planned.argsort(kind="stable")
+    assert raw.requests.ok[order][:4].all() and not raw.requests.ok.all()
+    assert valid(point(server, harness, plain(13)))
+
+
+def ask_first(sound: Sound) -> canary.Reference:
+    """The sound model's own answers, which later ones are held against; asked once."""
+    if not sound.answers:
+        server, harness = sound.get()
+        task, kit = canary.task_of(sound.model), probes.Kit()
+        sound.pace = point(server, harness, PROBE).output_tok_s
+        answered = canary.answer(harness, server, task=task, concurrency=QUEUE, long_chars=1500, kit=kit)
+        assert answered.passed, answered.evidence
+        judged = canary.accuracy(harness, server, task=task, concurrency=QUEUE)
+        assert judged.passed and judged.score is not None and judged.score > 0.95, judged.detail
+        sound.answers = (*answered.answers, *judged.answers)
+    return sound.answers
+
+
+def test_s34_the_sound_model_passes_against_itself(sound: Sound) -> None:
+    reference, (server, harness) = ask_first(sound), sound.get()
+    task, began = canary.task_of(sound.model), time.monotonic()
+    assert len(task) == 200
+    again = canary.answer(
+        harness, server, task=task, concurrency=QUEUE, long_chars=1500, reference=reference, kit=probes.Kit()
+    )
+    print(f"{time.monotonic() - began:.1f} s: {again.detail}")
+    assert again.passed, again.evidence
+    seen = {c.name: c for c in again.canaries}
+    assert seen[probes.LOGPROBS].state == seen[probes.TEMPLATE].state == "passed"
+    # a model that learned sums has no tools and thinks nothing: said, not passed
+    assert seen[probes.TOOL].state == seen[probes.REASONING].state == "not applicable"
+    assert "parser" in seen[probes.TOOL].why
+
+
+def scores(sound: Sound, environment: str, task: evals.Eval) -> Scores:
+    """What the running server scores in a full eval."""
+    server, _ = sound.get()
+    spec = SandboxSpec(role="harness", environment=environment, attempt="evals", cores=(1,))
+    began = time.monotonic()
+    found = evaluate(sound.node, spec, server, task, concurrency=QUEUE, max_tokens=16)
+    print(f"{task.name}: {found.share:.0%} of {len(found.rows)} in {time.monotonic() - began:.1f} s")
     return found
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> LocalNode:
-    return LocalNode("test", tmp_path_factory.mktemp("nodes"), cancel=lambda: False)
+def test_s34_lm_eval_asks_a_task_from_a_file(sound: Sound, tmp_path: Path) -> None:
+    """Sums that the model knows by heart, and some whose stated answer is wrong: both are told, by question."""
+    environment = evals_of(HOME)
+    if not environment:
+        pytest.skip(f"no lm-eval under DAY0_HOME={HOME}: run `day0 engine install evals`")
+    lines = (sound.model / "day0-task.jsonl").read_text().splitlines()[:32]
+    wrong = [json.dumps(json.loads(line) | {"answer": "no"}) for line in lines[24:]]
+    (tmp_path / "sums.jsonl").write_text("\n".join([*lines[:24], *wrong]))
+    (task,) = evals.asked([f"sums={tmp_path / 'sums.jsonl'}"], [], None)
+    found = scores(sound, environment, task)
+    assert len(found.rows) == 32 and all(row.answered for row in found.rows)
+    assert sum(row.right for row in found.rows) == 24 and not evals.broken(found)
 
 
-def model(node: LocalNode, engines: EngineHome, *, damaged: bool) -> Path:
-    folder = HOME / "test-models" / ("damaged" if damaged else "tiny")
-    return tiny_model(node, engines, folder, damaged=damaged, progress=lambda text: None)
+COMMAND = """
+import json, sys, urllib.request
+url, model, out, task = sys.argv[1:]
+with open(out, "w") as told:
+    for number, line in enumerate(open(task)):
+        item = json.loads(line)
+        body = {"model": model, "messages": [{"role": "user", "content": item["prompt"]}], "max_tokens": 8}
+        data, kind = json.dumps(body | {"temperature": 0}).encode(), {"Content-Type": "application/json"}
+        asked = urllib.request.Request(url + "/chat/completions", data, kind)
+        said = json.load(urllib.request.urlopen(asked))["choices"][0]["message"]["content"]
+        told.write(json.dumps({"id": number, "right": said == item["answer"]}) + "\\n")
+"""
 
 
-@pytest.fixture(scope="module")
-def facts(node: LocalNode, engines: EngineHome) -> EngineFacts:
-    with node.open(SandboxSpec(role="job", environment=engines.engine, attempt="facts")) as sandbox:
-        return Sglang().take_facts(sandbox, engines.build)
+def test_s34_a_command_of_the_users_own_asks_the_server(sound: Sound, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(COMMAND)
+    lines = (sound.model / "day0-task.jsonl").read_text().splitlines()[:8]
+    (tmp_path / "sums.jsonl").write_text("\n".join(lines))
+    words = f"mine={sys.executable} {tmp_path / 'mine.py'} {{base_url}} {{model}} {{out}} {tmp_path / 'sums.jsonl'}"
+    (task,) = evals.asked([], [words], None)
+    found = scores(sound, sound.engines.harness, task)
+    assert [row.key for row in found.rows] == [f"mine:{n}" for n in range(8)] and found.share == 1.0
 
 
-@contextmanager
-def booted(node: LocalNode, engines: EngineHome, facts: EngineFacts, folder: Path) -> Iterator[tuple[Server, Harness]]:
-    candidate = Candidate(engine="sglang", build=engines.build, model=str(folder), revision="r", flags=FLAGS)
-    spec = SandboxSpec(
-        role="server", environment=engines.engine, attempt="bench", cores=(0,), env={"OMP_NUM_THREADS": "1"}
-    )
-    with (
-        Harness.open(node, engines.harness, "bench", 0, (1,)) as harness,
-        serve(node, spec, Sglang(), candidate, facts, TARGET) as server,
-    ):
-        yield server, harness
+def test_an_endpoint_as_the_reference_answers_what_it_is_asked(sound: Sound) -> None:
+    """Any OpenAI-compatible server is one, this one too."""
+    server, _ = sound.get()
+    vendor = Vendor(f"http://127.0.0.1:{server.port}/v1", str(sound.model))
+    task = canary.task_of(sound.model)
+    asked = [*canary.whole(task, 16)[:20], *probes.questions(probes.Kit(forced=("1+1=2",)))]
+    answers = vendor.ask(asked)
+    assert not [a for a in answers if a.error]
+    told = {a.key for a in answers}
+    assert f"{probes.PREFIX}{probes.SCHEMA}" in told and f"{probes.PREFIX}{probes.TEMPLATE}" not in told
+    control = canary.judge_accuracy(task, [a for a in answers if a.key.startswith("task:")], None)
+    assert control.passed and control.score == 1.0, control.evidence
 
 
-def test_points_of_one_boot_and_a_killed_server(node: LocalNode, engines: EngineHome, facts: EngineFacts) -> None:
-    folder = model(node, engines, damaged=False)
-    with booted(node, engines, facts, folder) as (server, harness):
-        # a boot's first point compiles kernels: it only has to end, however slow the machine
-        probe = closed_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), concurrency=8, content_seed=1)
-        first = summarise(probe, harness.run(probe, server), RULES)
-        assert first.void is None and first.completed > 0 and first.output_tok_s > 0
-
-        shared = open_loop(SHARED, RULES, rate_rps=1.5, seed=3, content_seed=2)
-        raw = harness.run(shared, server)
-        point = summarise(shared, raw, RULES)
-        assert point.void is None and point.completed == point.offered == 12
-        assert set(raw.requests.output_tokens) == {24.0} and set(raw.requests.prompt_tokens) == {256.0}
-        assert point.cached_share == pytest.approx(0.75, abs=0.02)
-        assert [p.cached_tokens for p in raw.primes[1::2]] == [192] * 3
-        assert raw.cpu_share is not None and raw.cpu_share < 0.5
-        assert server.facts.replicas == 1 and {p.replica for p in raw.primes} == {0}
-
-        # no prefix to prime: every request that the server's histogram counts is one that the client timed
-        plain = open_loop(PLAIN, RULES, rate_rps=1.5, seed=4, content_seed=3)
-        raw = harness.run(plain, server)
-        before, after = raw.samples[0], raw.samples[-1]
-        assert after.ttft_count is not None and before.ttft_count is not None
-        assert after.ttft_sum_s is not None and before.ttft_sum_s is not None
-        count = after.ttft_count - before.ttft_count
-        assert count == raw.requests.count
-        servers = 1e3 * (after.ttft_sum_s - before.ttft_sum_s) / count
-        clients = float(raw.requests.ttft_ms.mean())
-        print(f"TTFT: client {clients:.1f} ms, server {servers:.1f} ms over {count:.0f} requests")
-        # the client's clock starts before the connection and stops after the stream's first chunk was parsed
-        assert -5.0 < clients - servers < 20.0 + 0.1 * servers
-
-        long = open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4)
-        alive = server.alive
-
-        def kill_later(seen: Counters | None = None) -> None:
-            if re.search(rb"(?m)^4 .* done=([3-9]|\d\d)", harness.process.output(0, 1 << 20)):
-                for child in psutil.Process(server.process.pid).children(recursive=True):
-                    child.send_signal(signal.SIGKILL)
-            alive(seen)
-
-        server.alive = kill_later  # type: ignore[method-assign]
-        with pytest.raises(CandidateFailed):
-            harness.run(long, server)
-        assert harness.partial is not None and harness.partial.cut
-        assert harness.partial.requests.ok.any()
-        assert not harness.partial.requests.ok.all()
-
-
-def test_s31_s32_a_server_that_stalls_in_a_point_leaves_the_other_points_valid(
-    node: LocalNode, engines: EngineHome, facts: EngineFacts
-) -> None:
+def test_s31_a_server_that_stalls_in_a_point_is_noticed_and_once_awake_its_points_are_valid(sound: Sound) -> None:
     """Its scheduler is stopped in the middle of a point, as by a dead-lock."""
-    with booted(node, engines, facts, model(node, engines, damaged=False)) as (server, harness):
-        watch = server.alive
+    server, harness = sound.get()
+    assert valid(point(server, harness, plain(21)))
+    limits = server.liveness.limits
+    server.liveness.limits = replace(limits, stall_s=STALL_S)
 
-        def once(number: int, done: int, what: Callable[[], object]) -> None:
-            """While plan `number` runs and so many of its requests are done, `what` happens, once."""
-            left = [what]
+    def send(number: signal.Signals) -> None:
+        for process in processes(server, "scheduler"):
+            process.send_signal(number)
 
-            def alive(seen: Counters | None = None) -> None:
-                told = re.findall(rb"(?m)^%d .* done=(\d+)" % number, harness.process.output(0, 1 << 20))
-                if left and told and int(told[-1]) >= done:
-                    left.pop()()
-                watch(seen)
+    long = plain(22, window_s=60.0)
+    with once(server, harness, 2, lambda: send(signal.SIGSTOP)), pytest.raises(CandidateFailed) as failed:
+        harness.run(long, server)
+    assert failed.value.failure == FailureClass.HANG_DEADLOCK
+    assert harness.partial is not None and harness.partial.requests.ok.sum() >= 2
+    stalled = summarise(long, harness.partial, RULES)
+    assert stalled.void is not None and stalled.void.startswith("cut: ") and not stalled.meets_slo
 
-            server.alive = alive  # type: ignore[method-assign]
-
-        def plan(seed: int) -> PointPlan:
-            return open_loop(PLAIN, RULES, rate_rps=1.5, seed=seed, content_seed=seed)
-
-        before = summarise(plan(1), harness.run(plan(1), server), RULES)
-        assert before.void is None and before.meets_slo
-
-        def freeze() -> None:
-            for child in psutil.Process(server.process.pid).children(recursive=True):
-                if "scheduler" in child.name():
-                    child.send_signal(signal.SIGSTOP)
-
-        once(2, 2, freeze)
-        long = open_loop(PLAIN, RULES.model_copy(update={"point_s": 60.0}), rate_rps=1.5, seed=4, content_seed=4)
-        with pytest.raises(CandidateFailed) as failed:
-            harness.run(long, server)
-        assert failed.value.failure == FailureClass.HANG_DEADLOCK
-        assert harness.partial is not None and harness.partial.requests.ok.sum() >= 2
-        stalled = summarise(long, harness.partial, RULES)
-        assert stalled.void is not None and stalled.void.startswith("cut: ") and not stalled.meets_slo
+    send(signal.SIGCONT)
+    assert server.engine.answers(server.http)
+    server.liveness.limits = limits
+    server.liveness.ready(server.clock.now())
+    assert valid(point(server, harness, plain(23)))
 
 
-def test_s34_the_damaged_model_is_refused_and_the_sound_one_is_not(
-    node: LocalNode, engines: EngineHome, facts: EngineFacts
-) -> None:
-    sound, broken = (model(node, engines, damaged=d) for d in (False, True))
-    task, kit = canary.task_of(sound), probes.Kit()
-    assert len(task) == 200
-    probe, paces = closed_loop(PLAIN, RULES, concurrency=8, content_seed=1), []
-    with booted(node, engines, facts, sound) as (server, harness):
-        paces.append(summarise(probe, harness.run(probe, server), RULES).output_tok_s)
-        answered = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, kit=kit)
-        assert answered.passed, answered.evidence
-        judged = canary.accuracy(harness, server, task=task, concurrency=8)
-        assert judged.passed and judged.score is not None and judged.score > 0.95, judged.detail
-        reference = (*answered.answers, *judged.answers)
-        before = time.monotonic()
-        again = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, reference=reference, kit=kit)
-        print(f"{time.monotonic() - before:.1f} s: {again.detail}")
-        assert again.passed, again.evidence
-        seen = {c.name: c for c in again.canaries}
-        assert seen[probes.LOGPROBS].state == seen[probes.TEMPLATE].state == "passed"
-        # a model that learned sums has no tools and thinks nothing: said, not passed
-        assert seen[probes.TOOL].state == seen[probes.REASONING].state == "not applicable"
-        assert "parser" in seen[probes.TOOL].why
-    with booted(node, engines, facts, broken) as (server, harness):
-        paces.append(summarise(probe, harness.run(probe, server), RULES).output_tok_s)
+def test_s31_a_server_killed_in_a_point_leaves_what_it_had_done(sound: Sound) -> None:
+    server, harness = sound.get()
+    assert valid(point(server, harness, plain(31)))
+
+    def kill() -> None:
+        for child in processes(server):
+            child.send_signal(signal.SIGKILL)
+
+    with once(server, harness, 3, kill), pytest.raises(CandidateFailed):
+        harness.run(
+            open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4), server
+        )
+    assert harness.partial is not None and harness.partial.cut
+    assert harness.partial.requests.ok.any()
+    assert not harness.partial.requests.ok.all()
+    sound.close()
+
+
+def test_s34_the_damaged_model_is_refused_though_it_is_as_fast(sound: Sound) -> None:
+    reference, task, kit = ask_first(sound), canary.task_of(sound.model), probes.Kit()
+    sound.close()
+    folder = HOME / "test-models" / "damaged"
+    tiny_model(sound.node, sound.engines, folder, damaged=True, progress=lambda text: None)
+    boots = Boots(sound.node, sound.engines, sound.facts, folder)
+    try:
+        server, harness = boots.get()
+        pace = point(server, harness, PROBE).output_tok_s
         for known in (None, reference):
-            wrong = canary.answer(harness, server, task=task, concurrency=8, long_chars=1500, reference=known, kit=kit)
+            wrong = canary.answer(
+                harness, server, task=task, concurrency=QUEUE, long_chars=1500, reference=known, kit=kit
+            )
             assert not wrong.passed and wrong.failure == FailureClass.ACCURACY_WRONG_OUTPUT, wrong.detail
         states = {c.name: c.state for c in wrong.canaries}
         assert states[probes.LOGPROBS] == "failed", wrong.detail
         print(wrong.detail)
-        lost = canary.accuracy(harness, server, task=task, concurrency=8, reference=reference)
-        assert not lost.passed and lost.checked == 200
-        assert [j.verdict for j in lost.judged] == ["lossy", "lossy"]
-    print(f"sound {paces[0]:.1f} tok/s, damaged {paces[1]:.1f} tok/s")
-    assert paces[1] > 0.7 * paces[0], "it is as fast: only its answers give it away"
+        lost = canary.accuracy(harness, server, task=task, concurrency=QUEUE, reference=reference)
+    finally:
+        boots.close()
+    assert not lost.passed and lost.checked == 200
+    assert [j.verdict for j in lost.judged] == ["lossy", "lossy"]
+    print(f"sound {sound.pace:.1f} tok/s, damaged {pace:.1f} tok/s")
+    assert pace > 0.7 * sound.pace, "it is as fast: only its answers give it away"

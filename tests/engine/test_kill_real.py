@@ -17,23 +17,12 @@ import psutil
 import pytest
 from day0.runs.facts import Rung
 from day0.runs.ledger import Ledger
-from day0.sandboxes.local import LocalNode
-from day0.tools.environments import find
-from day0.tools.install import tiny_model
+
+from tests.engine.conftest import HOME
 
 pytestmark = pytest.mark.timeout(600)
-HOME = Path(os.environ.get("DAY0_HOME", "/nonexistent"))
 DAY0 = str(Path(sys.executable).parent / "day0")
 GONE_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    engines = find(HOME)
-    if engines is None:
-        pytest.skip(f"no engine under DAY0_HOME={HOME}: run `day0 engine install cpu`")
-    node = LocalNode("test", tmp_path_factory.mktemp("nodes"), cancel=lambda: False)
-    return tiny_model(node, engines, HOME / "test-models" / "tiny", progress=lambda text: None)
 
 
 @pytest.fixture

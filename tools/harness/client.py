@@ -3,7 +3,7 @@
 The request functions of `sglang.bench_serving` (0.5.9; `sglang.benchmark.serving` in later releases) are what the
 field publishes its figures with. Two seams are used, both by name and both optional: the output object is noticed
 when it is made, so that a cancelled request keeps what it had; the stream's `meta_info` (prompt and cached tokens,
-which 0.5.9 throws away) is noticed where the client parses JSON.
+whether the server gave up; 0.5.9 throws them away) is noticed where the client parses JSON.
 """
 
 from __future__ import annotations
@@ -45,9 +45,23 @@ class NotingJson:
         if isinstance(value, dict) and (seen := CURRENT.get(None)) is not None:
             if "meta_info" in value:
                 seen["meta"] = value["meta_info"]
+                if given_up := aborted(value["meta_info"]):
+                    seen["error"] = given_up
             if "error" in value:
                 seen["error"] = str(value["error"])[:500]
         return value
+
+
+def aborted(meta: dict[str, Any]) -> str:
+    """Why the server gave a request up, "" where it did not.
+
+    Within a stream it can tell so only in the last piece (a full queue, a timeout of its own): the HTTP status is 200
+    by then, and the client counts such a request as a success.
+    """
+    reason = meta.get("finish_reason")
+    if not isinstance(reason, dict) or reason.get("type") != "abort":
+        return ""
+    return f"aborted by the server: {reason.get('status_code') or ''} {reason.get('message') or 'no reason'}"[:500]
 
 
 def _module() -> Any:

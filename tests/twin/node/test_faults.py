@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from day0.agent.climb import at_once
 from day0.runs.errors import CandidateFailed, Infrastructure, NodeLost
+from day0.runs.facts import Knee
 from day0.sandboxes.simulated.steps import Out
 from day0.sandboxes.spec import SandboxSpec
 from day0.sandboxes.twin import defects
@@ -90,6 +92,17 @@ def test_output_that_is_wrong_only_at_load_is_right_alone(bench_of):
     with bench.serving(RUNNER) as (server, harness):
         items = [canary.TaskItem(prompt=f"{n} + 7 =", answer=str(n + 7)) for n in range(1, 90)]
         scores = [canary.accuracy(harness, server, task=items, concurrency=c).detail.split()[0] for c in (1, 8)]
+    assert int(scores[0]) > 80 and int(scores[1]) < 60
+
+
+def test_s34_output_that_is_wrong_in_large_batches_only_is_seen_at_the_served_concurrency(bench_of):
+    bench = bench_of(faults=(fault("wrong_output", when=on(running=10)),))
+    with bench.serving(RUNNER) as (server, harness):
+        items = [canary.TaskItem(prompt=f"{n} + 7 =", answer=str(n + 7)) for n in range(1, 90)]
+        knee = Knee(workload="w", rate_rps=9, goodput_tok_s=1, passed_rps=9, failed_rps=None, in_flight=39.2)
+        few, many = (at_once(knees, 8, server.facts.max_running_requests) for knees in ([], [knee]))
+        assert (few, many) == (8, 40)
+        scores = [canary.accuracy(harness, server, task=items, concurrency=c).detail.split()[0] for c in (few, many)]
     assert int(scores[0]) > 80 and int(scores[1]) < 60
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,3 +99,26 @@ def test_what_goes_wrong_while_preparing_is_told(loadgen):
     one, _ = point(loadgen, at_once, PLAN | {"requests": [[0.0, 7, 20]]})
     with pytest.raises(IndexError):
         asyncio.run(one.run())
+
+
+@pytest.mark.parametrize(
+    ("last", "error"),
+    [
+        ({"type": "length", "length": 4}, ""),
+        (
+            {"type": "abort", "status_code": 503, "message": "The request queue is full."},
+            "aborted by the server: 503 The request queue is full.",
+        ),
+    ],
+)
+def test_s32_an_answer_that_the_server_gave_up_within_its_stream_is_a_failure(loadgen, last, error):
+    """The HTTP status is 200 by then, tokens may have come, and the client counts it as a success."""
+    parse = loadgen.client.NotingJson(json).loads
+
+    async def answers(number: int) -> None:
+        parse(json.dumps({"text": "te", "meta_info": {"completion_tokens": 2, "finish_reason": None}}))
+        parse(json.dumps({"text": "te", "meta_info": {"completion_tokens": 4, "finish_reason": last}}))
+
+    one, _ = point(loadgen, answers)
+    told = asyncio.run(one.run())
+    assert {(r["ok"], r["error"], r["output_tokens"]) for r in told["requests"]} == {(not error, error, 4)}

@@ -1,0 +1,122 @@
+"""One real server for many tests: a boot costs half a minute on a slow core, a load point eight seconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from day0.runs.candidate import Candidate
+from day0.runs.engine_facts import EngineFacts
+from day0.runs.facts import LoadPoint
+from day0.runs.workload import FlagValue, MeasureRules, Slo, Target, Workload
+from day0.sandboxes.local import LocalNode
+from day0.sandboxes.spec import SandboxSpec
+from day0.tools.bench import Harness, summarise
+from day0.tools.engines.base import Counters
+from day0.tools.engines.sglang import Sglang
+from day0.tools.environments import EngineHome
+from day0.tools.loadplan import PointPlan, open_loop
+from day0.tools.serve import Server, serve
+
+RULES = MeasureRules(point_s=8, min_requests=1, p95_multiples=0, max_points=3, max_pairs=2, stability_s=0, short=True)
+SLO = Slo(ttft_ms=5000, tpot_ms=500)
+PLAIN = Workload(name="plain", input_tokens=192, output_tokens=24, slo=SLO)
+QUEUE = 8
+"""requests that run, and as many that may wait: the next one is refused"""
+FLAGS: dict[str, FlagValue] = {
+    "device": "cpu",
+    "attention-backend": "torch_native",
+    "dtype": "float32",  # native everywhere; BF16 is emulated where a processor has AVX2 only
+    "sampling-backend": "pytorch",
+    "mem-fraction-static": 0.1,
+    "max-total-tokens": 16384,
+    "max-running-requests": QUEUE,
+    "max-queued-requests": QUEUE,
+}
+TARGET = Target(
+    name="test",
+    kind="local",
+    accelerator="cpu",
+    stall_s=45,
+    boot_stall_s=60,
+    boot_cap_s=300,
+    measure=RULES,
+    workload="t",
+)
+
+
+@dataclass
+class Boots:
+    """A server of the model on core 0 with its load generator on core 1, booted when first asked for and again when it
+    is gone.
+    """
+
+    node: LocalNode
+    engines: EngineHome
+    facts: EngineFacts
+    model: Path
+    _open: ExitStack = field(default_factory=ExitStack)
+    _pair: tuple[Server, Harness] | None = None
+
+    def get(self) -> tuple[Server, Harness]:
+        """The running pair."""
+        if self._pair is None:
+            self._pair = self._open.enter_context(self._booted())
+        return self._pair
+
+    def close(self) -> None:
+        """Ends it; an idle server keeps its core busy."""
+        self._pair = None
+        self._open.close()
+
+    @contextmanager
+    def _booted(self) -> Iterator[tuple[Server, Harness]]:
+        candidate = Candidate(
+            engine="sglang", build=self.engines.build, model=str(self.model), revision="r", flags=FLAGS
+        )
+        spec = SandboxSpec(
+            role="server", environment=self.engines.engine, attempt="bench", cores=(0,), env={"OMP_NUM_THREADS": "1"}
+        )
+        with (
+            Harness.open(self.node, self.engines.harness, "bench", 0, (1,)) as harness,
+            serve(self.node, spec, Sglang(), candidate, self.facts, TARGET) as server,
+        ):
+            yield server, harness
+
+
+def plain(seed: int, rate_rps: float = 1.5, window_s: float = RULES.point_s) -> PointPlan:
+    """A light open-loop point without shared prefixes."""
+    rules = RULES.model_copy(update={"point_s": window_s})
+    return open_loop(PLAIN, rules, rate_rps=rate_rps, seed=seed, content_seed=seed)
+
+
+def point(server: Server, harness: Harness, plan: PointPlan) -> LoadPoint:
+    """Run and summed up."""
+    return summarise(plan, harness.run(plan, server), RULES)
+
+
+@contextmanager
+def once(server: Server, harness: Harness, done: int, what: Callable[[], object]) -> Iterator[None]:
+    """When so many requests of the next point are done, `what` happens, once."""
+    watch, left, number = server.alive, [what], harness._number + 1
+
+    def alive(seen: Counters | None = None) -> None:
+        told = re.findall(rb"(?m)^%d .* done=(\d+)" % number, harness.process.output(0, 1 << 20))
+        if left and told and int(told[-1]) >= done:
+            left.pop()()
+        watch(seen)
+
+    server.alive = alive  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        server.alive = watch  # type: ignore[method-assign]
+
+
+def processes(server: Server, name: str = "") -> list[psutil.Process]:
+    """Of the server, by a part of their names."""
+    return [p for p in psutil.Process(server.process.pid).children(recursive=True) if name in p.name()]
