@@ -34,6 +34,7 @@ from day0.runs.patches import Worn
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
+from day0.tools import kernels
 from day0.tools.bench import Harness
 from day0.tools.explain import explain
 from day0.tools.knee import KneeSearch, arrival_seed
@@ -130,6 +131,7 @@ class Lease:
             reason=self.reason,
             exit_code=self.exit_code,
             node_s=max(0.0, self.node.clock.now() - self.started_s),
+            kernels=kernels.read(self.log, self.inputs.engine.fallback) if self.log else None,
         )
 
 

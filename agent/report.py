@@ -16,7 +16,7 @@ from day0.agent.barring import Waterfall
 from day0.agent.drawing import Chart
 from day0.agent.policy.untrusted import line
 from day0.agent.printing import pct
-from day0.agent.show_best import answers_line, best_line, gain_words, short, stability_line
+from day0.agent.show_best import answers_line, best_line, gain_words, kernels_line, short, stability_line
 from day0.runs.errors import UserError
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, Run
@@ -112,7 +112,8 @@ def page(ledger: Ledger, run_id: str) -> str:
 def _workload(run: Run, workload: Workload, won: Mapping[str, Any], attempts: Sequence[Attempt]) -> Iterator[str]:
     yield f"<h2>{text(workload.name)}</h2>"
     yield f'<p class="best">{text(best_line(won, simulated=run.request.target.kind == "twin"))}</p>'
-    yield from (f"<p>{text(told)}</p>" for told in (answers_line(won), stability_line(won)) if told)
+    beside = (answers_line(won), kernels_line(won), stability_line(won))
+    yield from (f"<p>{text(told)}</p>" for told in beside if told)
     yield f"<p>{workload.input_tokens} tokens in, {workload.output_tokens} out, {text(workload.arrival)}, "
     yield f"{workload.cached_share:.0%} of the input shared.</p>"
     shown = compared(run, won, attempts)

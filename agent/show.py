@@ -144,6 +144,7 @@ def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
         "waterfall": why(ledger, run, leads, of, told) if leads is not None else [],
         "explained": [d.model_dump(mode="json") for d in leads.diagnoses(workload)] if leads is not None else [],
         "accuracy": accuracy(ledger, best).model_dump(mode="json") if leads is not None and best else None,
+        "kernels": kernels_of(ledger, run.id, best),
         "stability": next((dict(d["found"]) for d in reversed(held) if d["workload"] == workload), None),
         "goodput_tok_s": knee.goodput_tok_s if knee else None,
         "gain": last.gain if last else None,
@@ -158,6 +159,13 @@ def winner(ledger: Ledger, run: Run, of: Workload) -> dict[str, Any]:
         "replayed": None if again is None or found is None else bool(again.data["ok"]),
         "figures": figures,
     }
+
+
+def kernels_of(ledger: Ledger, run_id: str, attempt: str | None) -> dict[str, Any] | None:
+    """What the log of an attempt's newest boot told of slow paths; None: no boot of it ended yet."""
+    ended = [b.ended for b in ledger.boots(run_id, attempt=attempt) if b.ended is not None] if attempt else []
+    told = [e.kernels for e in ended if e.kernels is not None]
+    return told[-1].model_dump(mode="json") | {"coverage": told[-1].coverage} if told else None
 
 
 def why(ledger: Ledger, run: Run, best: Attempt, workload: Workload, told: Mapping[str, str]) -> list[dict[str, Any]]:

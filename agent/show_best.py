@@ -9,10 +9,10 @@ from typing import Any
 from day0.agent import seeing, story
 from day0.agent.floor import words as floor_words
 from day0.runs.accuracy import Judgement
-from day0.runs.findings import Stability
+from day0.runs.findings import Kernels, Stability
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, AttemptStatus, Comparison
-from day0.tools import health
+from day0.tools import health, kernels
 
 REPLAYED = {None: "", True: "; the recipe replays", False: "; the recipe does NOT replay"}
 
@@ -101,6 +101,14 @@ def stability_line(won: Mapping[str, Any]) -> str:
     found = Stability.model_validate(won["stability"])
     text = f"{won['workload']}: under load for {found.seconds / 60:.0f} min at {found.rate_rps:.3g}/s, 0.9 x the knee"
     return f"{text}: {found.failed} of {found.requests} requests failed; {health.words(found)}"
+
+
+def kernels_line(won: Mapping[str, Any]) -> str:
+    """What the best one's log told of slow paths, in one line; empty where nothing."""
+    if won["kernels"] is None:
+        return ""
+    told = kernels.words(Kernels.model_validate({k: v for k, v in won["kernels"].items() if k != "coverage"}))
+    return f"{won['workload']}: kernels of the best: {told}" if told else ""
 
 
 def noise(ledger: Ledger, run_id: str) -> dict[str, Any]:

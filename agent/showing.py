@@ -78,7 +78,7 @@ def top(won: Mapping[str, Any], *, simulated: bool) -> Iterator[str]:
         yield show_best.best_line(won, simulated=simulated)
         yield from (
             text + SIMULATED * simulated
-            for text in (show_best.answers_line(won), show_best.stability_line(won))
+            for text in (show_best.answers_line(won), show_best.kernels_line(won), show_best.stability_line(won))
             if text
         )
 

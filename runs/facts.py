@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from day0.runs.accuracy import CanariesSeen, Judged
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
-from day0.runs.findings import Explained, Held
+from day0.runs.findings import Explained, Held, Kernels
 from day0.runs.patches import Patch, Table, Worn
 from day0.runs.points import Knee, LoadPoint, Percentiles
 from day0.runs.values import Frozen, Map
@@ -142,6 +142,7 @@ class BootEnded(Frozen):
     reason: Literal["stopped", "crashed", "hung", "lost"]
     exit_code: int | None = None
     node_s: float = Field(description="node seconds the lease lasted")
+    kernels: Kernels | None = Field(default=None, description="None: its log is not known")
 
 
 class PointMeasured(Frozen):

@@ -38,6 +38,23 @@ class Explained(Frozen):
     found: tuple[Diagnosis, ...] = Field(min_length=1)
 
 
+class Kernels(Frozen):
+    """What the whole log of a boot, from launch to end, tells of slow paths. It stands beside figures, voids none."""
+
+    fallback_lines: int = Field(
+        default=0, ge=0, description="lines that say that a kernel ran on a fallback or untuned"
+    )
+    compile_lines: int = Field(default=0, ge=0, description="lines of a kernel compile or a graph capture")
+    tuned: int = Field(default=0, ge=0, description="shapes of fused expert kernels that ran with a tuned row")
+    untuned: int = Field(default=0, ge=0, description="such shapes that ran without one")
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the shapes seen that had a tuned row; None: the log names none."""
+        count = self.tuned + self.untuned
+        return self.tuned / count if count else None
+
+
 class Stability(Frozen):
     """A configuration under load for long, and what was read of its accelerators meanwhile; `None` = unknown.
 

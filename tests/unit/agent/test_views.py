@@ -10,11 +10,11 @@ import pytest
 from day0.agent import report
 from day0.agent.settings import load
 from day0.agent.show import summary
-from day0.agent.show_best import best_line, stability_line
+from day0.agent.show_best import best_line, kernels_line, stability_line
 from day0.runs.candidate import Candidate
 from day0.runs.documents import target
 from day0.runs.facts import BootStarted, Knee, KneeFound, LoadPoint, Percentiles, PointMeasured, Rung, Verdict
-from day0.runs.findings import Diagnosis, Explained, NoiseFloor, Stability
+from day0.runs.findings import Diagnosis, Explained, Kernels, NoiseFloor, Stability
 from day0.runs.ledger import Ledger
 from day0.runs.schema import AttemptStatus, Comparison, Pair, RunRequest
 from day0.runs.workload import Slo, Workload
@@ -200,6 +200,15 @@ def test_what_was_not_available_under_load_is_said(finished):
     assert told.startswith("w: under load for 2 min at 3.6/s, 0.9 x the knee: 0 of 430 requests failed; memory unknown")
     assert "clocks and power not available" in told and told.endswith("amd-smi is not on this node")
     assert stability_line(won) == ""
+
+
+def test_what_the_log_of_the_best_told_of_its_kernels_stands_beside_its_figures(finished):
+    ledger, run, _ = finished
+    (won,) = summary(ledger, run)["winners"]
+    assert won["kernels"] is None and kernels_line(won) == ""
+    seen = Kernels(fallback_lines=2, tuned=3, untuned=1)
+    told = kernels_line({**won, "kernels": seen.model_dump(mode="json") | {"coverage": seen.coverage}})
+    assert told == "w: kernels of the best: 3 of 4 expert-kernel shapes ran with tuned rows (75%); 2 lines of fallbacks"
 
 
 def test_the_pictures_of_a_report_lie_beside_it(finished, day0, tmp_path):

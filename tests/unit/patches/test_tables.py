@@ -6,8 +6,10 @@ from day0.runs.errors import Refused
 from day0.sandboxes.twin import tuning
 from day0.sandboxes.twin.programs import bootlog
 from day0.sandboxes.twin.world import world
+from day0.tools import kernels
 from day0.tools.aiter_shapes import FP4, MOST_TOKENS, UNTUNED_HEADER, Shape, padded, parse_key, untuned, untuned_of
 from day0.tools.aiter_tables import HEADER, LEGACY_LACKS, coverage, key, merged, rows, validated, written, wrong
+from day0.tools.engines.sglang import Sglang
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +74,17 @@ def test_every_form_of_line_is_read_and_counted_once():
     assert (found.arch, found.chunk) == ("gfx950", 4096)
     assert dict(found.gemm) == {"CKGEMM": 1, "a4w4_blockscale_tuned_gemm.csv": 1}
     assert len(found.others) == 2 and set(found.others.values()) == {1}
+
+
+def test_s44_the_whole_log_of_a_boot_gives_the_coverage_of_tuned_rows():
+    """Lines are counted from launch on; the share of shapes with a tuned row stands beside the figures."""
+    found = kernels.read(f"{LOG}[aiter] start build [module_x]\n".encode(), Sglang.fallback)
+    assert (found.tuned, found.untuned, found.coverage) == (1, 3, 0.25)
+    assert (found.fallback_lines, found.compile_lines) == (9, 1)
+    assert kernels.words(found) == (
+        "1 of 4 expert-kernel shapes ran with tuned rows (25%); 9 lines of fallbacks; 1 lines of compiles or captures"
+    )
+    assert kernels.read(b"nothing here", Sglang.fallback).coverage is None
 
 
 def test_a_log_names_the_batches_that_came_all_others_are_asked_for_too():
