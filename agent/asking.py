@@ -158,7 +158,10 @@ def _evals(asked: Asked, target: Target, settings: Settings) -> list[dict[str, A
     from day0.tools import evals
 
     made = evals.asked(asked.evals, asked.commands, asked.margin_points)
-    if target.kind == "local" and not compose.environments_of(target, settings).evals:
+    asks = all(e.kind == "command" for e in made)  # a command asks the server by itself
+    if target.kind == "docker" and not asks:
+        raise UserError("lm-eval does not run in containers: give --eval-command, or a target of kind `local`")
+    if target.kind == "local" and not asks and not compose.environments_of(target, settings).evals:
         raise UserError("full evals need lm-eval in an environment of its own: run `day0 engine install evals` first")
     return [e.model_dump(mode="json") for e in made]
 

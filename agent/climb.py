@@ -33,8 +33,6 @@ from day0.tools.taskfile import thinks
 Judging = Generator[Fact, None, Verdict]
 LEAST_AT_ONCE, MOST_AT_ONCE = 8, canary.TIER_1
 """questions that the checks of answers put at once: while no knee is known, and all there are of a rung"""
-LONG_CHARS_SHARE = 0.5
-"""of the context that the long-context check fills, at 2.5 characters a token and never over 40,000 characters"""
 
 
 def climb(attempt: Attempt, node: Node, inputs: ClimbInputs) -> Facts:
@@ -126,7 +124,7 @@ def ask_answers(booted: Booted, inputs: ClimbInputs) -> Checked:
         booted.server,
         task=canary.task_of(Path(inputs.model_folder)),
         concurrency=served(booted, inputs),
-        long_chars=long_chars(inputs),
+        long_chars=referring.long_chars(inputs.model_facts),
         reference=reference(inputs),
         kit=kit(booted, inputs),
         room=room(booted, inputs),
@@ -188,16 +186,6 @@ def room(booted: Booted, inputs: ClimbInputs) -> int:
     """Tokens of an answer to a task: a model that thinks first gets as many as its thinking may take (S35)."""
     split = booted.server.facts.resolved.get("reasoning_parser")
     return probes.THINK_TOKENS if split or thinks(Path(inputs.model_folder)) else canary.TASK_TOKENS
-
-
-def long_chars(inputs: ClimbInputs) -> int:
-    """Characters of the long-context question."""
-    return min(40_000, int(inputs.model_facts.context * LONG_CHARS_SHARE * chars_per_token(inputs)))
-
-
-def chars_per_token(inputs: ClimbInputs) -> float:
-    """1 for a vocabulary of single characters, else a careful 2.5 of English text."""
-    return 1.0 if inputs.model_facts.vocab <= 512 else 2.5
 
 
 def screen(booted: Booted, inputs: ClimbInputs) -> Judging:

@@ -43,7 +43,8 @@ def prove(
     """Each eval on one boot of the candidate; its scores are kept. `known`: the reference's scores by task, `words`
     what it is; None: this is the reference, and nothing is judged. Raises as a boot does.
     """
-    environment = inputs.environments.evals
+    at = inputs.environments
+    environment = at.evals or (at.harness if all(task.kind == "command" for task in evals) else "")
     if not environment:
         raise Infrastructure("lm-eval is not on this node: run `day0 engine install evals`")
     lease = Lease(node, attempt.id, attempt.epoch, candidate, inputs, attempt.boots + 1, repeat=REPEAT)

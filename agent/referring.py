@@ -14,6 +14,7 @@ from pathlib import Path
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Booted, Lease
 from day0.runs.candidate import Candidate
+from day0.runs.engine_facts import ModelFacts
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import ArtifactKept, Fact, FailureClass, Progress
 from day0.runs.schema import Attempt
@@ -30,7 +31,8 @@ REPEAT = 97
 """keys the contents of what the reference is asked, as a pair's number does"""
 PLAIN_KV = "bfloat16"
 AITER = "SGLANG_USE_AITER"
-LONG_CHARS = 40_000
+MOST_LONG_CHARS, LONG_SHARE = 40_000, 0.5
+"""of the long-context question, and how much of the model's context it fills"""
 ANSWERS = ("answers-answer.json", "answers-accuracy.json")
 """artifacts of every attempt's own answers"""
 REFERENCE: TypeAdapter[Reference] = TypeAdapter(Reference)
@@ -126,7 +128,7 @@ def asked_of(vendor: Vendor, inputs: ClimbInputs) -> Generator[Fact, None, Refer
     task, kit = canary.task_of(folder), probes.Kit(tool_parser="its own", reasoning_parser="its own")
     yield Progress(text=f"the reference: {vendor.words}")
     room = probes.THINK_TOKENS  # one more than is needed costs nothing there
-    asked = [*canary.questions(task, kit, LONG_CHARS, room), *canary.whole(task, room)]
+    asked = [*canary.questions(task, kit, long_chars(inputs.model_facts), room), *canary.whole(task, room)]
     answers = vendor.ask(list({q.key: q for q in asked}.values()))
     of_task = [a for a in answers if a.key.startswith("task:" if task else "prose:")]
     control = canary.judge_accuracy(task, of_task, None)
@@ -134,6 +136,15 @@ def asked_of(vendor: Vendor, inputs: ClimbInputs) -> Generator[Fact, None, Refer
         yield Progress(text=f"it is no reference: {control.evidence[:200]}")
         return ()
     return tuple(a for a in answers if not a.error)
+
+
+def long_chars(model: ModelFacts) -> int:
+    """Characters of the long-context question, the same for the reference and for every candidate.
+
+    A token is 1 for a vocabulary of single characters, else a careful 2.5 of English text.
+    """
+    each = 1.0 if model.vocab <= 512 else 2.5
+    return min(MOST_LONG_CHARS, int(model.context * LONG_SHARE * each))
 
 
 def merged(own: Reference, told: Reference) -> Reference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,11 +16,12 @@ from day0.runs.facts import LoadPoint
 from day0.runs.workload import FlagValue, MeasureRules, Slo, Target, Workload
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
+from day0.tools import canary, probes
 from day0.tools.bench import Harness, summarise
 from day0.tools.engines.base import Counters
 from day0.tools.engines.sglang import Sglang
 from day0.tools.environments import EngineHome
-from day0.tools.loadplan import PointPlan, open_loop
+from day0.tools.loadplan import PointPlan, closed_loop, open_loop
 from day0.tools.serve import Server, serve
 
 RULES = MeasureRules(point_s=8, min_requests=1, p95_multiples=0, max_points=3, max_pairs=2, stability_s=0, short=True)
@@ -44,9 +46,11 @@ TARGET = Target(
     stall_s=45,
     boot_stall_s=60,
     boot_cap_s=300,
+    stop_grace_s=0.5,
     measure=RULES,
     workload="t",
 )
+PROBE = closed_loop(PLAIN, RULES, concurrency=QUEUE, content_seed=51)
 
 
 @dataclass
@@ -88,6 +92,26 @@ class Boots:
             yield server, harness
 
 
+class Sound(Boots):
+    """The sound model's server, with what it answered when it was asked first."""
+
+    pace = 0.0
+    answers: canary.Reference = ()
+
+    def asked(self) -> canary.Reference:
+        """The model's own answers, which later ones are held against; asked once."""
+        if not self.answers:
+            server, harness = self.get()
+            task, kit = canary.task_of(self.model), probes.Kit()
+            self.pace = point(server, harness, PROBE).output_tok_s
+            answered = canary.answer(harness, server, task=task, concurrency=QUEUE, long_chars=1500, kit=kit)
+            assert answered.passed, answered.evidence
+            judged = canary.accuracy(harness, server, task=task, concurrency=QUEUE)
+            assert judged.passed and judged.score is not None and judged.score > 0.95, judged.detail
+            self.answers = (*answered.answers, *judged.answers)
+        return self.answers
+
+
 def plain(seed: int, rate_rps: float = 1.5, window_s: float = RULES.point_s) -> PointPlan:
     """A light open-loop point without shared prefixes."""
     rules = RULES.model_copy(update={"point_s": window_s})
@@ -97,6 +121,22 @@ def plain(seed: int, rate_rps: float = 1.5, window_s: float = RULES.point_s) -> 
 def point(server: Server, harness: Harness, plan: PointPlan) -> LoadPoint:
     """Run and summed up."""
     return summarise(plan, harness.run(plan, server), RULES)
+
+
+def valid(found: LoadPoint) -> bool:
+    """It counts, and all that was asked came."""
+    return found.void is None and found.completed == found.offered
+
+
+def conversations(file: Path) -> None:
+    """Two agents whose prompts begin alike at each turn, and strangers in between."""
+    lines = []
+    for turn in range(8):
+        for agent in (0, 1):
+            call = {"timestamp": 1000 * turn + 3 * agent, "input_length": 600 + 5 * turn, "output_length": 8 + turn}
+            lines.append(json.dumps(call | {"hash_ids": [agent, 10 + 2 * turn + agent]}))
+        lines.append(json.dumps({"timestamp": 1000 * turn + 400, "input_length": 130, "output_length": 6}))
+    file.write_text("\n".join(lines))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The bench against a real SGLang server on this machine's processor: core 0 serves, core 1 loads.
 
-One boot serves all tests of the sound model; what breaks a server comes last, and a broken one is booted anew. Each point
-has a content seed of its own: what an earlier one asked is in the cache.
+One boot serves all tests of the sound model; what breaks a server comes last, and a broken one is booted anew. Each
+point has a content seed of its own: what an earlier one asked is in the cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from day0.runs import trace
 from day0.runs.documents import workload
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.errors import CandidateFailed
-from day0.runs.facts import FailureClass, LoadPoint
+from day0.runs.facts import FailureClass
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import canary, evals, probes
@@ -32,19 +32,24 @@ from day0.tools.loadplan import arrivals, closed_loop, expected, open_loop
 from day0.tools.vendor import Vendor
 
 from tests.engine.conftest import HOME
-from tests.engine.served import PLAIN, QUEUE, RULES, Boots, once, plain, point, processes
+from tests.engine.served import (
+    PLAIN,
+    PROBE,
+    QUEUE,
+    RULES,
+    Boots,
+    Sound,
+    conversations,
+    once,
+    plain,
+    point,
+    processes,
+    valid,
+)
 
 pytestmark = pytest.mark.timeout(400)
 SHARED = PLAIN.model_copy(update={"name": "shared", "input_tokens": 256, "prefixes": 3, "cached_share": 0.75})
 STALL_S = 8.0
-PROBE = closed_loop(PLAIN, RULES, concurrency=QUEUE, content_seed=51)
-
-
-class Sound(Boots):
-    """The sound model's server, with what it answered when it was asked first."""
-
-    pace = 0.0
-    answers: canary.Reference = ()
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +57,6 @@ def sound(node: LocalNode, engines: EngineHome, facts: EngineFacts, model: Path)
     boots = Sound(node, engines, facts, model)
     yield boots
     boots.close()
-
-
-def valid(found: LoadPoint) -> bool:
-    """It counts, and all that was asked came."""
-    return found.void is None and found.completed == found.offered
 
 
 def test_points_of_one_boot(sound: Sound) -> None:
@@ -90,17 +90,6 @@ def test_the_client_and_the_servers_own_histogram_tell_the_same(sound: Sound) ->
     print(f"TTFT: client {clients:.1f} ms, server {servers:.1f} ms over {count:.0f} requests")
     # the client's clock starts before the connection and stops after the stream's first chunk was parsed
     assert -5.0 < clients - servers < 20.0 + 0.1 * servers
-
-
-def conversations(file: Path) -> None:
-    """Two agents whose prompts begin alike at each turn, and strangers in between."""
-    lines = []
-    for turn in range(8):
-        for agent in (0, 1):
-            call = {"timestamp": 1000 * turn + 3 * agent, "input_length": 600 + 5 * turn, "output_length": 8 + turn}
-            lines.append(json.dumps(call | {"hash_ids": [agent, 10 + 2 * turn + agent]}))
-        lines.append(json.dumps({"timestamp": 1000 * turn + 400, "input_length": 130, "output_length": 6}))
-    file.write_text("\n".join(lines))
 
 
 def test_s45_a_trace_is_what_the_server_sees(sound: Sound, tmp_path: Path) -> None:
@@ -141,22 +130,8 @@ def test_s32_a_server_that_errs_in_a_point_leaves_the_other_points_valid(sound: 
     assert valid(point(server, harness, plain(13)))
 
 
-def ask_first(sound: Sound) -> canary.Reference:
-    """The sound model's own answers, which later ones are held against; asked once."""
-    if not sound.answers:
-        server, harness = sound.get()
-        task, kit = canary.task_of(sound.model), probes.Kit()
-        sound.pace = point(server, harness, PROBE).output_tok_s
-        answered = canary.answer(harness, server, task=task, concurrency=QUEUE, long_chars=1500, kit=kit)
-        assert answered.passed, answered.evidence
-        judged = canary.accuracy(harness, server, task=task, concurrency=QUEUE)
-        assert judged.passed and judged.score is not None and judged.score > 0.95, judged.detail
-        sound.answers = (*answered.answers, *judged.answers)
-    return sound.answers
-
-
 def test_s34_the_sound_model_passes_against_itself(sound: Sound) -> None:
-    reference, (server, harness) = ask_first(sound), sound.get()
+    reference, (server, harness) = sound.asked(), sound.get()
     task, began = canary.task_of(sound.model), time.monotonic()
     assert len(task) == 200
     again = canary.answer(
@@ -278,7 +253,7 @@ def test_s31_a_server_killed_in_a_point_leaves_what_it_had_done(sound: Sound) ->
 
 
 def test_s34_the_damaged_model_is_refused_though_it_is_as_fast(sound: Sound) -> None:
-    reference, task, kit = ask_first(sound), canary.task_of(sound.model), probes.Kit()
+    reference, task, kit = sound.asked(), canary.task_of(sound.model), probes.Kit()
     sound.close()
     folder = HOME / "test-models" / "damaged"
     tiny_model(sound.node, sound.engines, folder, damaged=True, progress=lambda text: None)
