@@ -173,7 +173,8 @@ def served(booted: Booted, inputs: ClimbInputs) -> int:
     A fault that a larger batch brings out is met before it counts as speed. It costs nothing: the questions are the
     same, and more at once end sooner. Never more than the server runs at once: those would only wait.
     """
-    return at_once(inputs.incumbent.values(), LEAST_AT_ONCE, booted.server.facts.max_running_requests)
+    least = max([LEAST_AT_ONCE, *(w.clients or 0 for w in inputs.workloads)])
+    return at_once(inputs.incumbent.values(), least, booted.server.facts.max_running_requests)
 
 
 def at_once(knees: Iterable[Knee], least: int, cap: int | None, most: int = MOST_AT_ONCE) -> int:

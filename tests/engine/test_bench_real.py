@@ -247,7 +247,7 @@ def test_s31_a_server_killed_in_a_point_leaves_what_it_had_done(sound: Sound) ->
             open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4), server
         )
     assert harness.partial is not None and harness.partial.cut
-    assert harness.partial.requests.ok.any()
+    assert harness.partial.requests.ok.any(), harness.partial.requests.errors
     assert not harness.partial.requests.ok.all()
     sound.close()
 
