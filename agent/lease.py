@@ -67,7 +67,6 @@ class Lease:
     """start from empty caches: a replay"""
     started_s: float = 0.0
     reason: Literal["stopped", "crashed", "hung", "lost"] = "stopped"
-    exit_code: int | None = None
     log: bytes = b""
     files: Mapping[str, Stamp] = field(default_factory=dict)
     """the load generator's environment before the boot"""
@@ -129,7 +128,6 @@ class Lease:
         yield BootEnded(
             boot=self.boot,
             reason=self.reason,
-            exit_code=self.exit_code,
             node_s=max(0.0, self.node.clock.now() - self.started_s),
             kernels=kernels.read(self.log, self.inputs.engine.fallback) if self.log else None,
         )
@@ -285,8 +283,7 @@ class Booted:
         yield from self._explained(workload, rung, [point])
         self.unharmed()
         if not point.meets_slo:
-            why = point.void or "; ".join(point.misses)
-            raise CandidateFailed(FailureClass.BELOW_SLO, f"{told(plan)}: {why}")
+            raise CandidateFailed(FailureClass.BELOW_SLO, f"{told(plan)}: {point.void or '; '.join(point.misses)}")
         rate = point.output_tok_s / workload.output_tokens
         knee = Knee(
             workload=workload.name,

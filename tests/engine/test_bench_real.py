@@ -119,7 +119,7 @@ def test_s32_a_server_that_errs_in_a_point_leaves_the_other_points_valid(sound: 
     """Its queue is full: it takes the first requests and answers 503 to later ones, in a stream whose status is 200."""
     server, harness = sound.get()
     assert valid(point(server, harness, plain(11)))
-    dense = plain(12, rate_rps=40.0, window_s=4.0)
+    dense = plain(12, rate_rps=24.0, window_s=4.0)
     raw = harness.run(dense, server)
     erred = summarise(dense, raw, RULES)
     print(f"erred: {erred.void}")
