@@ -12,7 +12,7 @@ from day0.runs.findings import NoiseFloor
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus, RunRequest
 from day0.runs.workload import Workload
 from day0.tools.judge import noise_floor
-from day0.tools.sequential import FALSE_PROMOTION, TEN, limits
+from day0.tools.sequential import FALSE_PROMOTION, limits
 
 BOOT_GUESS_S = {"cpu": 45.0}
 """node seconds to boot before anything was measured, by accelerator; others:"""
@@ -21,6 +21,8 @@ CLOSING_POINTS = 3.0
 SPARE = 1.3
 """how much more than just enough a gain must be for a number of pairs to be likely enough"""
 LEAST_PAIRS = 2
+LIKELY_PAIRS = 3
+"""Even a large gain takes so many where a burst hits one of the boots."""
 CLOSING_SHARE = 0.4
 """of the budget that closing may keep from the search for more than the fewest pairs: where a boot with its points
 takes hours, pairs to spare would leave a search of two or three experiments"""
@@ -95,20 +97,18 @@ def pairs_likely(request: RunRequest, attempts: tuple[Attempt, ...], workload: W
     leader = leader_of(attempts, request, gpus, workload)
     before, after = (worth(a, request, gpus, workload) for a in (baseline, leader))
     if before is None:
-        return 0 if baseline is not None and baseline.status in FINISHED else min(most, LEAST_PAIRS + 1)
+        return 0 if baseline is not None and baseline.status in FINISHED else min(most, LIKELY_PAIRS + 1)
     if after is None or after <= before:
-        return min(most, LEAST_PAIRS + 1)
+        return min(most, LIKELY_PAIRS + 1)
     return min(most, _pairs_needed(log(after / before), noise, most) + 1)
 
 
 def _pairs_needed(gain: float, noise: float, most: int) -> int:
-    """The fewest pairs that show such a gain (log) where they are all; two only where it is ten times the noise."""
-    if gain > TEN * noise:
-        return LEAST_PAIRS
-    shown = (
-        n for n in range(LEAST_PAIRS + 1, most) if gain > SPARE * limits(n, n, FALSE_PROMOTION)[1] * noise / sqrt(n / 2)
-    )
-    return next(shown, most)
+    """The fewest pairs, three at least, that show such a gain (log) where they are all."""
+    for n in range(LIKELY_PAIRS, most):
+        if gain > SPARE * limits(n, n, FALSE_PROMOTION)[1] * noise / sqrt(n / 2):
+            return n
+    return most
 
 
 def pairs_allowed(
@@ -124,7 +124,8 @@ def pairs_allowed(
 
 
 def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) -> float:
-    """Node seconds reserved for confirm, stability and replay: search never spends them (S53).
+    """Node seconds reserved for confirm, stability and replay, and for the noise floor while it is not measured: search
+    never spends them (S53).
 
     Around a known knee a boot takes two points, a warm-up and, for one in two, a third point. Beyond the fewest pairs
     no more than `CLOSING_SHARE` of the budget is reserved.
@@ -136,7 +137,9 @@ def closing_s(request: RunRequest, attempts: tuple[Attempt, ...], noise: float) 
     wanted, least = (
         sum(2 * pairs + 2 for pairs in some) * one + stable for some in (likely, fewest)
     )  # stability, replay
-    return max(least, min(wanted, CLOSING_SHARE * request.budget_hours * 3600))
+    base = next((a for a in attempts if a.proposer == "baseline"), None)
+    floor = 0.0 if base is not None and base.beside_s else request.target.measure.floor_boots * one
+    return max(floor + least, min(floor + wanted, CLOSING_SHARE * request.budget_hours * 3600))
 
 
 def search_left_s(
