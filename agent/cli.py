@@ -17,6 +17,7 @@ app = typer.Typer(
     help="Finds the fastest configuration that really works for a new model, proves it and writes a recipe.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 cli_run.add_to(app)

@@ -134,7 +134,7 @@ def _environment(node: Node, home: Path, name: str, steps: Steps, progress: Prog
 
 @contextmanager
 def _alone(node: Node, folder: Path, progress: Progress) -> Iterator[None]:
-    """Waits until no other process installs this environment; the kernel frees the lock when its holder dies."""
+    """Waits until no other process makes this folder; the kernel frees the lock when its holder dies."""
     with folder.with_name(f".{folder.name}.lock").open("w") as lock:
         told = False
         while True:
@@ -142,7 +142,7 @@ def _alone(node: Node, folder: Path, progress: Progress) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if not told:
-                    progress(f"{folder.name}: another process installs it; waiting")
+                    progress(f"{folder.name}: another process makes it; waiting")
                 told = True
                 node.clock.sleep(1.0)
             else:
@@ -269,6 +269,17 @@ def tiny_model(
         return place
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise UserError(f"{place} is not an empty folder; name another one")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(node, place, progress):
+        if not (place / "day0-task.jsonl").is_file():
+            _train(node, engine, place, damaged=damaged, layers=layers, seed=seed, progress=progress)
+    return place
+
+
+def _train(
+    node: Node, engine: EngineHome, place: Path, *, damaged: bool, layers: int, seed: int, progress: Progress
+) -> None:
+    """Trains beside the final folder, which appears in one step when it is whole."""
     half = place.with_name(f".{place.name}.part")
     shutil.rmtree(half, ignore_errors=True)
     spec = SandboxSpec(role="job", environment=engine.engine, attempt="tiny-model")
@@ -280,7 +291,6 @@ def tiny_model(
         place.rmdir()
     half.rename(place)
     progress(output.decode(errors="replace").strip().splitlines()[-1])
-    return place
 
 
 __all__ = ["EngineHome", "Installed", "environment_digest", "find", "install_cpu", "listing", "tiny_model"]
