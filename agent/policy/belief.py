@@ -152,8 +152,8 @@ def _shared(name: str) -> str:
 
 
 def difference(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """What differs between two sums of effects."""
-    return {k: v for k in {*one, *other} if (v := one.get(k, 0.0) - other.get(k, 0.0))}
+    """What differs between two sums of effects, in one order: sums of the same floats must end in the same bits."""
+    return {k: v for k in sorted({*one, *other}) if (v := one.get(k, 0.0) - other.get(k, 0.0))}
 
 
 def believed(site: Site, priors: Mapping[str, Prior], seen: Sequence[Seen]) -> Belief:

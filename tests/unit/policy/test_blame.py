@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from day0.agent.policy.axes import offers, site_of
+from day0.agent.policy.belief import difference
 from day0.agent.policy.explore import reach_of
 from day0.agent.policy.playbook import Playbook
 from day0.agent.policy.trials import standing
@@ -44,3 +45,9 @@ def test_a_bundle_that_brought_little_does_not_make_other_values_of_its_keys_loo
     offered = offers(site_of(view))
     reach = reach_of(view, standing(view, offered), offered)
     assert not any(set(option.flags) & set(chosen) for _, option in reach.moves)
+
+
+def test_effects_are_summed_in_one_order_whatever_python_hashes_to():
+    """Same seed, same result: the last bits of a sum decide between options that promise alike."""
+    one, other = {"level": 1.0, "zeta": 1.0, "alpha": 1.0}, {"level": 1.0, "mid": 1.0}
+    assert list(difference(one, other).items()) == [("alpha", 1.0), ("mid", -1.0), ("zeta", 1.0)]
