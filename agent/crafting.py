@@ -107,7 +107,7 @@ def _tested(node: Node, order: Order, inputs: ClimbInputs, patches: Sequence[Pat
         raise CandidateFailed(FailureClass.BAD_PATCH, f"the patch's own test fails: {after.said}")
     before = patch_test.run(node, base, order.action.test, key)
     yield Progress(
-        text=f"the patch's own test passes; without the patch it {'passes too' if before.passed else 'fails'}"
+        text=f"the patch's own test passes; without the patch it {'passes too' if before.passed else 'fails'}", step=5
     )
 
 
