@@ -51,7 +51,7 @@ def tiny_model(
     damaged: Annotated[bool, typer.Option("--damaged", help="the broken-but-fast control")] = False,
     layers: Annotated[int, typer.Option(min=1, max=64, help="transformer layers")] = 12,
 ) -> None:
-    """Make a small trained model that answers 200 sums, in about a minute."""
+    """Make a small trained model that answers 200 sums, in about half a minute."""
     from day0.agent import machine
 
     machine.tiny_model(folder, damaged=damaged, layers=layers)
