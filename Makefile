@@ -7,6 +7,8 @@ DAY0 := $(VENV)/bin/day0
 PYTHON ?= python3
 export DAY0_HOME ?= $(shell $(PYTHON) -c 'import os,pathlib;print(pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home()/".local/share")/"day0")')
 TINY := $(DAY0_HOME)/models/tiny-llama
+# every process that the tests start would compile day0 anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run run-cpu run-cpu-quick run-docker engine test test-all test-docker bench soak scenarios lint lock docs dev clean
 
