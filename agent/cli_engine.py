@@ -49,7 +49,7 @@ def listed(json: Json = False) -> None:
 def tiny_model(
     folder: Annotated[Path, typer.Argument(help="folder to make")],
     damaged: Annotated[bool, typer.Option("--damaged", help="the broken-but-fast control")] = False,
-    layers: Annotated[int, typer.Option(min=1, max=64, help="transformer layers")] = 12,
+    layers: Annotated[int, typer.Option(min=1, max=64, help="transformer layers")] = 8,
 ) -> None:
     """Make a small trained model that answers 200 sums, in about half a minute."""
     from day0.agent import machine

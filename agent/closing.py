@@ -42,7 +42,7 @@ def confirm_all(parts: Parts, run_id: str) -> None:
 
 
 def next_challenger(parts: Parts, run_id: str, workload: Workload) -> Attempt | None:
-    """The best kept candidate that beats the incumbent as measured and was not confirmed in vain."""
+    """The best kept candidate that beats the incumbent as measured and was not confirmed in vain; None: no more."""
     run = parts.ledger.run(run_id)
     seen = current_view(parts, run)
     gpus = run.request.target.gpus or seen.node.gpus
@@ -50,6 +50,8 @@ def next_challenger(parts: Parts, run_id: str, workload: Workload) -> Attempt | 
     floor = decide.worth(incumbent, run.request, gpus, workload) or 0.0
     judged = [e for e in parts.ledger.facts(run_id, "confirmed") if e.data["workload"] == workload.name]
     tried = {str(e.attempt) for e in judged if not e.data["ok"]}
+    if 0 < run.request.target.measure.challengers <= len(tried):
+        return None
     ranked = [
         (value, -a.number, a)
         for a in seen.attempts

@@ -96,6 +96,11 @@ class MeasureRules(Frozen):
     p95_multiples: float = Field(ge=0)
     max_points: int = Field(ge=2, description="load points per boot, the discarded first one not counted")
     max_pairs: int = Field(ge=2)
+    challengers: int = Field(
+        default=0,
+        ge=0,
+        description="candidates that are compared with the baseline in pairs; 0: as many as can be paid",
+    )
     stability_s: float = Field(ge=0)
     floor_boots: int = Field(
         default=0, ge=0, description="further boots of the baseline before the search, for the noise floor; 0: none"

@@ -254,11 +254,11 @@ def tiny_model(
     folder: str | Path,
     *,
     damaged: bool = False,
-    layers: int = 12,
+    layers: int = 8,
     seed: int = 0,
     progress: Progress,
 ) -> Path:
-    """Makes the small trained model in `folder`, with its task file; about 40 s. Returns the folder.
+    """Makes the small trained model in `folder`, with its task file; about 20 s. Returns the folder.
 
     Raises `UserError` when something else lies there, `Infrastructure` when training fails. A folder that already
     holds a model made by this is left as it is.

@@ -141,7 +141,7 @@ def main() -> None:
     """See above."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--damaged", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
