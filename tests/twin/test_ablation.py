@@ -33,6 +33,7 @@ def arena(tmp_path: Path) -> Arena:
     asked = request_of(Job(world="llama-3.1-70b-leftover", policy="default", rules=RULES, hours=1000.0), found)
     made = Arena(found, asked.model_copy(update={"workloads": (TRAFFIC,)}), tmp_path)
     made.survey()
+    made.floor()
     return made
 
 
