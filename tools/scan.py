@@ -45,10 +45,11 @@ _MASK = bytes.maketrans(b"0123456789abcdefABCDEF\r", b"0" * 22 + b"\n")
 _WORD = re.compile(rb"[A-Za-z]{4,}")
 _WARNS = re.compile(
     rb"\bWARNING\b|\b\w*Warning: |\bwarnings\.warn\b|^W\d{4} |\[W\d+|Ignore import error|Module Not Found"
-    rb"|server_args=|non-default args: |with config: model="
     rb"|(?:\w+=[^,]{1,60}, ){12}|(?:'\w+': [^,]{1,60}, ){12}"
 )
-"""a mere warning, or an engine that tells how it is configured: names of settings are no errors"""
+"""a mere warning, or what looks like a list of settings"""
+_SETTINGS = re.compile(rb"\bserver_args=|\bnon-default args: |\bwith config: model=")
+"""an engine that tells how it is configured: names of settings are never why it failed"""
 _THROWN = re.compile(rb"^[\w.]+(?:Error|Exception|Interrupt|Fault|Timeout|Exit|OutOfResources)\b")
 
 
@@ -139,7 +140,7 @@ class Scan:
         while at >= 0 and self._tries.get(pattern, 0) < TRIES_PER_SIGNATURE:
             self._tries[pattern] = self._tries.get(pattern, 0) + 1
             line, after = place.line(at)
-            if pattern in self.loud and _WARNS.search(line.text):
+            if _SETTINGS.search(line.text) or (pattern in self.loud and _WARNS.search(line.text)):
                 at = place.text.find(anchor, after)
                 continue
             if compiled(pattern).search(line.text) or compiled(pattern).search(line.body):

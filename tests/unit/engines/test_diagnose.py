@@ -238,3 +238,12 @@ def test_a_configuration_told_as_a_mapping_is_no_reason_either(begins):
     """SGLang 0.5.23 prints its arguments as a mapping; the same length of settings counts behind any word."""
     settings = b", ".join(b"'setting_%d': None" % number for number in range(12))
     _is_no_reason(begins + b"{" + settings + b", 'tokenizer_backend': 'huggingface', 'dist_timeout': None}")
+
+
+def test_s18_a_killed_scheduler_is_told_by_the_whole_log_of_a_real_server():
+    """SGLang 0.5.23 on a processor, its scheduler killed: nothing that a healthy boot prints is taken for the reason."""
+    log = (LOGS / "scheduler_killed_after_a_stop.txt").read_bytes()
+    found = diagnose(log)
+    assert (found.failure, found.issue) == (FailureClass.CRASHED, "scheduler-killed")
+    healthy = log[: log.index(b"The server is fired up")]
+    assert diagnose(healthy).failure == FailureClass.UNKNOWN
