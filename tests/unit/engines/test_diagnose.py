@@ -241,7 +241,7 @@ def test_a_configuration_told_as_a_mapping_is_no_reason_either(begins):
 
 
 def test_s18_a_killed_scheduler_is_told_by_the_whole_log_of_a_real_server():
-    """SGLang 0.5.23 on a processor, its scheduler killed: nothing that a healthy boot prints is taken for the reason."""
+    """SGLang 0.5.23 on a processor: nothing that a healthy boot prints is taken for the reason."""
     log = (LOGS / "scheduler_killed_after_a_stop.txt").read_bytes()
     found = diagnose(log)
     assert (found.failure, found.issue) == (FailureClass.CRASHED, "scheduler-killed")
