@@ -22,10 +22,10 @@ engine: $(VENV)/.base  ## install the real SGLang for this machine's CPU and mak
 	$(DAY0) engine install cpu
 	$(DAY0) engine tiny-model $(TINY)
 
-run-cpu: engine  ## search on a real SGLang server, confirm, write a recipe, replay it (at most 30 min)
+run-cpu: engine  ## search on a real SGLang server, confirm, write a recipe, replay it (about 30 min)
 	$(DAY0) run $(TINY) --target cpu --again
 
-run-cpu-quick: engine  ## the same with 4 candidates and short windows (at most 12 min)
+run-cpu-quick: engine  ## the same with 4 candidates and short windows (9 to 14 min)
 	$(DAY0) run $(TINY) --target cpu-quick --again
 
 run-docker: engine  ## the same in containers, a patch of the engine measured first (root; at most 30 min)

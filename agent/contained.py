@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -142,36 +142,37 @@ def sweep(settings: Settings) -> str:
     """Removes containers that dead runs of this home left, where it ever had any; what to tell, empty for nothing."""
     from day0.sandboxes.docker_janitor import sweep as remove
 
-    folder = settings.home / "nodes" / "docker"
-    if not folder.is_dir():
-        return ""
-    try:
-        engine = _daemon()
-    except Infrastructure as error:
-        return f"containers of dead runs, if there are any, stay: {error}"
-    try:
-        swept = remove(engine, str(folder.absolute()))
-    finally:
-        engine.close()
-    return f"removed {len(swept.stopped)} containers of dead runs" if swept.stopped else ""
+    def work(engine: DockerEngine, home: str) -> str:
+        swept = remove(engine, home)
+        return f"removed {len(swept.stopped)} containers of dead runs" if swept.stopped else ""
+
+    return _cleared(settings, "containers of dead runs", work)
 
 
 def prune(settings: Settings, keep: Iterable[str], before: float) -> str:
     """Removes images that this home built before a moment (Unix time), but for `keep`; what to tell of it."""
     from day0.sandboxes.docker_janitor import prune as remove
 
+    def work(engine: DockerEngine, home: str) -> str:
+        gone = remove(engine, home, keep, before)
+        return f"removed {len(gone)} images that day0 built" if gone else ""
+
+    return _cleared(settings, "images that day0 built", work)
+
+
+def _cleared(settings: Settings, what: str, work: Callable[[DockerEngine, str], str]) -> str:
+    """What `work` tells of this home's folder of containers; nothing where it has none, why not without a daemon."""
     folder = settings.home / "nodes" / "docker"
     if not folder.is_dir():
         return ""
     try:
         engine = _daemon()
     except Infrastructure as error:
-        return f"images that day0 built, if there are any, stay: {error}"
+        return f"{what}, if there are any, stay: {error}"
     try:
-        gone = remove(engine, str(folder.absolute()), keep, before)
+        return work(engine, str(folder.absolute()))
     finally:
         engine.close()
-    return f"removed {len(gone)} images that day0 built" if gone else ""
 
 
 def _daemon() -> DockerEngine:
