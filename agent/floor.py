@@ -17,12 +17,11 @@ from functools import partial
 
 from day0.agent import crashpoints, seeing, story
 from day0.agent.confirm import narrow
-from day0.agent.gathering import climb_inputs, current_view
+from day0.agent.gathering import climb_inputs, current_view, hangs_on_noise
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
 from day0.agent.lease import Facts, Lease
 from day0.agent.parts import Parts
-from day0.agent.policy import decide
 from day0.agent.steps import tell
 from day0.runs.engine_facts import NodeFacts
 from day0.runs.errors import CandidateFailed
@@ -104,8 +103,7 @@ def due(parts: Parts, run_id: str) -> bool:
     if story.search_ended(parts.ledger, run_id) is not None:
         return True
     first = next((a for a in sorted(seen, key=lambda a: a.number) if a.status not in FINISHED), None)
-    gpus = run.request.target.gpus or current_view(parts, run).node.gpus
-    return first is not None and decide.hangs_on_noise(first, seen, run.request, gpus)
+    return first is not None and hangs_on_noise(parts, run, first)
 
 
 def measure(parts: Parts, run_id: str) -> None:

@@ -57,6 +57,12 @@ def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> Clim
     )
 
 
+def hangs_on_noise(parts: Parts, run: Run, attempt: Attempt) -> bool:
+    """Whether the verdict about a climbed attempt waits for the noise floor (`day0.agent.floor`)."""
+    gpus = run.request.target.gpus or current_view(parts, run).node.gpus
+    return decide.hangs_on_noise(attempt, parts.ledger.attempts(run.id), run.request, gpus)
+
+
 def note_admission(writer: Writer, attempt: Attempt, seen: RunView) -> None:
     """Which attempts were decided when this one was admitted."""
     if attempt.status == AttemptStatus.QUEUED and attempt.epoch == 0:

@@ -10,7 +10,7 @@ from functools import partial
 
 from day0.agent import crashpoints, story
 from day0.agent.climb import climb
-from day0.agent.gathering import climb_inputs, current_view, note_admission
+from day0.agent.gathering import climb_inputs, current_view, hangs_on_noise, note_admission
 from day0.agent.inputs import SERVER_LOG
 from day0.agent.learning import lessons
 from day0.agent.nodes import Ended, Work
@@ -235,7 +235,7 @@ def decide_some(parts: Parts, run_id: str) -> None:
             continue
         if not (attempt.status == AttemptStatus.RUNNING and climbed(attempt)):
             break  # in the order of numbers: which node was faster, or was lost, changes no decision
-        if not story.floors(parts.ledger, run_id) and _hangs_on_noise(parts, run_id, attempt):
+        if not story.floors(parts.ledger, run_id) and hangs_on_noise(parts, run, attempt):
             break  # the noise floor comes first, once no node is at work (`day0.agent.floor`)
         _finish(parts, parts.ledger.run(run_id), attempt)
     seen = current_view(parts, run)
@@ -245,12 +245,6 @@ def decide_some(parts: Parts, run_id: str) -> None:
             writer.event("search_ended", {"status": stop.status, "reason": stop.reason})
         tell(parts, run_id, 6, f"the search ends: {stop.reason}")
     crashpoints.reached("decided")
-
-
-def _hangs_on_noise(parts: Parts, run_id: str, attempt: Attempt) -> bool:
-    run = parts.ledger.run(run_id)
-    gpus = run.request.target.gpus or current_view(parts, run).node.gpus
-    return decide.hangs_on_noise(attempt, parts.ledger.attempts(run_id), run.request, gpus)
 
 
 def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
