@@ -154,15 +154,21 @@ def _brought(files: tuple[str, ...]) -> list[dict[str, str]]:
 
 def _evals(asked: Asked, target: Target, settings: Settings) -> list[dict[str, Any]]:
     """The evals, pinned. Raises `UserError`, also where what runs them is not here."""
-    from day0.agent import compose
+    from day0.agent import contained
     from day0.tools import evals
+    from day0.tools.environments import evals_of
+    from day0.tools.evaluating import own_environment, places
 
     made = evals.asked(asked.evals, asked.commands, asked.margin_points)
     asks = all(e.kind == "command" for e in made)  # a command asks the server by itself
-    if target.kind == "docker" and not asks:
-        raise UserError("lm-eval does not run in containers: give --eval-command, or a target of kind `local`")
-    if target.kind == "local" and not asks and not compose.environments_of(target, settings).evals:
+    if target.kind != "twin" and not asks and not evals_of(settings.home):
         raise UserError("full evals need lm-eval in an environment of its own: run `day0 engine install evals` first")
+    for task in made if target.kind == "docker" else ():
+        for path in filter(None, (own_environment(task), *places(task))):
+            try:
+                contained.show(settings, path)
+            except UserError as error:
+                raise UserError(f"eval `{task.name}`: {error}") from None
     return [e.model_dump(mode="json") for e in made]
 
 

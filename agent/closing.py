@@ -71,13 +71,18 @@ def settle(parts: Parts, run_id: str, workload: Workload) -> None:
     seen = current_view(parts, run)
     base = seen.attempt(run.baseline or "")
     works = decide.worth(base, run.request, run.request.target.gpus or seen.node.gpus, workload) is not None
+    lost = ""
+    if works and base is not None:
+        own = parts.ledger.attempt(base.id)
+        lost = evaluations.settle(parts, run, own, own) or lossy(parts.ledger, own.id)
     with parts.ledger.write(run_id) as writer:
-        if works and base is not None:
+        if works and base is not None and not lost:
             data = {"workload": workload.name, "ok": True, "reason": "nothing better than the defaults was found"}
             writer.event("confirmed", data, attempt=base.id)
             writer.set_incumbent(base.id)
         else:
-            writer.event("unsettled", {"workload": workload.name, "reason": "no configuration works"})
+            reason = f"the defaults may not win: {lost}" if lost else "no configuration works"
+            writer.event("unsettled", {"workload": workload.name, "reason": reason})
 
 
 def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload) -> None:

@@ -63,7 +63,7 @@ def ready(target: Target, settings: Settings) -> None:
 def environments(target: Target, settings: Settings) -> Environments:
     """Engine images, by digest, and load generator of a target. Raises `Infrastructure`, `UserError`."""
     from day0.agent import compose
-    from day0.tools.environments import environment_digest
+    from day0.tools.environments import environment_digest, evals_of
 
     ready(target, settings)
     node = make(settings, target, lambda: False)
@@ -87,9 +87,20 @@ def environments(target: Target, settings: Settings) -> Environments:
         harness_build=build,
         digest=lambda folder: digests.get(folder) or environment_digest(folder),
         images={found: name for name, found in digests.items() if found != digest},
+        evals=evals_of(settings.home),
         patchable=True,
         overlays=True,
     )
+
+
+def show(settings: Settings, path: str) -> None:
+    """Raises `UserError` where containers may not be shown a path of this host."""
+    from day0.sandboxes.docker_options import Allowed
+
+    try:
+        Allowed(_folders(settings)).show(path)
+    except (Refused, Infrastructure) as error:
+        raise UserError(f"{error}; the setting `model_folders` names further folders") from None
 
 
 def _shown(node: DockerNode, at: Environments, base: str) -> Environments:
@@ -122,20 +133,26 @@ def _metered(settings: Settings, meter: Meter, target: Target, cancel: CancelTok
 def make(settings: Settings, target: Target, cancel: CancelToken) -> DockerNode:
     """The node of a target. Sandboxes may be shown engines, models and the folders that the settings allow."""
     from day0.sandboxes.docker import DockerNode
-    from day0.sandboxes.docker_images import interpreters
-    from day0.tools.environments import engines_folder
 
-    engines = engines_folder(settings.home)
-    pythons = {place for folder in engines.glob("*/bin") for place in interpreters(folder.parent)}
     return DockerNode(
         "docker",
         settings.home / "nodes",
         engine=_daemon(),
         base=target.harness_image or target.image,
-        allowed=(engines, settings.home / "models", *settings.model_folders, *map(Path, sorted(pythons))),
+        allowed=_folders(settings),
         cancel=cancel,
         accelerators=_accelerators(target),
     )
+
+
+def _folders(settings: Settings) -> tuple[Path, ...]:
+    """Engines with the Pythons that they were made with, models, and what the user's settings add."""
+    from day0.sandboxes.docker_images import interpreters
+    from day0.tools.environments import engines_folder
+
+    engines = engines_folder(settings.home)
+    pythons = {place for folder in engines.glob("*/bin") for place in interpreters(folder.parent)}
+    return (engines, settings.home / "models", *settings.model_folders, *map(Path, sorted(pythons)))
 
 
 def sweep(settings: Settings) -> str:

@@ -10,12 +10,12 @@ from day0.agent.gathering import climb_inputs
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
 from day0.agent.parts import Parts
-from day0.agent.proving import artifact, prove
+from day0.agent.proving import artifact, ask_vendor, prove
 from day0.agent.steps import tell
 from day0.runs.candidate import Candidate
 from day0.runs.schema import Attempt, Run
 from day0.tools.canary import SAME_STACK
-from day0.tools.evals import Eval
+from day0.tools.evals import READS, Eval, Scores
 
 OPTION = "evals"
 
@@ -26,32 +26,64 @@ def asked(run: Run) -> tuple[Eval, ...]:
 
 
 def settle(parts: Parts, run: Run, challenger: Attempt, baseline: Attempt) -> str:
-    """Evaluates what is not evaluated yet. Why the challenger failed in it; empty: it did not."""
+    """Evaluates what is not evaluated yet. Why the challenger failed in it; empty: it did not.
+
+    The baseline itself where nothing beat it: against whatever reference is not the baseline itself, else its scores
+    alone are kept, and what the model card says of them.
+    """
     evals = asked(run)
-    done = {j.task for j in judgements(parts.ledger, challenger.id) if j.tier == 2}
-    left = tuple(e for e in evals if e.name not in done)
-    if not left:
+    if not evals:
         return ""
+    judged = {j.task for j in judgements(parts.ledger, challenger.id) if j.tier == 2}
     inputs = climb_inputs(parts, run, challenger)
     words, candidate = reference_of(inputs, baseline)
-    if missing := tuple(e for e in evals if _scores(parts, baseline, e) is None):
-        tell(parts, run.id, 7, f"full evals of the reference: {', '.join(e.name for e in missing)}")
-        own = partial(prove, candidate=candidate, inputs=inputs, evals=missing, words=words, known=None)
-
-        def control(now: Attempt) -> Perform:
-            return partial(own, attempt=now)
-
-        # a reference that dies in it leaves no scores: the judgement says that nothing was checked
-        insist(parts, run.id, baseline, control)
-    known = {e.name: data for e in evals if (data := _scores(parts, baseline, e)) is not None}
+    itself = challenger.id == baseline.id and candidate == baseline.candidate
+    known = {e.name: data for e in evals if (data := _scores(parts, baseline, e, control=True)) is not None}
+    left = tuple(
+        e
+        for e in evals
+        if e.name not in judged
+        and not (itself and e.name not in known and _scores(parts, challenger, e, control=False) is not None)
+    )
+    if not left:
+        return ""
+    missing = tuple(e for e in evals if e.name not in known)
+    _control(parts, run, baseline, missing, None if itself else (words, candidate))
+    known = {e.name: data for e in evals if (data := _scores(parts, baseline, e, control=True)) is not None}
     tell(parts, run.id, 7, f"full evals of {challenger.id.rpartition('-')[2]}: {', '.join(e.name for e in left)}")
-    mine = partial(prove, candidate=challenger.candidate, inputs=inputs, evals=left, words=words, known=known)
+    against = "" if itself else words
+    mine = partial(prove, candidate=challenger.candidate, inputs=inputs, evals=left, words=against, known=known)
 
     def winner(now: Attempt) -> Perform:
         return partial(mine, attempt=now)
 
     failed = insist(parts, run.id, challenger, winner)
+    for task in left:
+        if (data := _scores(parts, challenger, task, control=False)) is not None:
+            found = Scores.model_validate_json(data)
+            tell(parts, run.id, 7, f"{task.name}: {found.share:.1%} of {len(found.rows)} right")
     return "" if failed is None else f"it failed in its full evals: {failed.evidence}"
+
+
+def _control(
+    parts: Parts, run: Run, baseline: Attempt, missing: tuple[Eval, ...], fixed: tuple[str, Candidate] | None
+) -> None:
+    """The reference's own scores: of the vendor's endpoint where it can be asked, else of a boot of `fixed`.
+
+    A task of lm-eval's own and a command are never put to the outside. A reference that dies in it leaves no scores:
+    the judgement says that nothing was checked.
+    """
+    vendor, asks = parts.vendor, tuple(e for e in missing if e.kind in READS)
+    if vendor is not None and asks:
+        tell(parts, run.id, 7, f"full evals of {vendor.words}: {', '.join(e.name for e in asks)}")
+        insist(parts, run.id, baseline, lambda now: partial(ask_vendor, vendor=vendor, evals=asks))
+        missing = tuple(e for e in missing if _scores(parts, baseline, e, control=True) is None)
+    if fixed is None or not missing:
+        return
+    tell(parts, run.id, 7, f"full evals of the reference: {', '.join(e.name for e in missing)}")
+    inputs = climb_inputs(parts, run, baseline)
+    own = partial(prove, candidate=fixed[1], inputs=inputs, evals=missing, words=fixed[0], known=None)
+    insist(parts, run.id, baseline, lambda now: partial(own, attempt=now))
 
 
 def reference_of(inputs: ClimbInputs, baseline: Attempt) -> tuple[str, Candidate]:
@@ -63,6 +95,6 @@ def reference_of(inputs: ClimbInputs, baseline: Attempt) -> tuple[str, Candidate
     return f"{SAME_STACK}: {inputs.target.baseline_label}", baseline.candidate
 
 
-def _scores(parts: Parts, baseline: Attempt, task: Eval) -> bytes | None:
-    stored = story.artifact(parts.ledger, baseline.id, artifact(task, control=True))
+def _scores(parts: Parts, attempt: Attempt, task: Eval, *, control: bool) -> bytes | None:
+    stored = story.artifact(parts.ledger, attempt.id, artifact(task, control=control))
     return None if stored is None else parts.artifacts.get(stored)

@@ -57,8 +57,8 @@ def engines(*, as_json: bool) -> None:
     if as_json:
         say_json(rows)
         return
-    columns = ("name", "digest", "packages", "seconds", "folder")
-    table("", columns, ([r["digest"][:19] or "not finished" if c == "digest" else r[c] for c in columns] for r in rows))
+    columns = ("name", "build", "packages", "seconds", "folder")
+    table("", columns, ([r["build"][:19] or "not finished" if c == "build" else r[c] for c in columns] for r in rows))
 
 
 def tiny_model(folder: Path, *, damaged: bool, layers: int) -> None:

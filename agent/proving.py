@@ -16,8 +16,9 @@ from day0.runs.schema import Attempt
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import modelcard, noninferiority
-from day0.tools.evals import ROOM, THINKING_ROOM, Eval, Scores, broken
+from day0.tools.evals import ROOM, THINKING_ROOM, Eval, Scores, broken, questions, scored
 from day0.tools.evaluating import evaluate
+from day0.tools.vendor import Vendor
 
 REPEAT = 96
 CONCURRENCY, MOST_AT_ONCE = 32, 256
@@ -41,7 +42,8 @@ def prove(
     known: Mapping[str, bytes] | None,
 ) -> Facts:
     """Each eval on one boot of the candidate; its scores are kept. `known`: the reference's scores by task, `words`
-    what it is; None: this is the reference, and nothing is judged. Raises as a boot does.
+    what it is, empty where it is the candidate itself; None: this is the reference, and nothing is judged. Raises as a
+    boot does.
     """
     at = inputs.environments
     environment = at.evals or (at.harness if all(task.kind == "command" for task in evals) else "")
@@ -84,9 +86,23 @@ def judgements(
         shown = noninferiority.marginals(card, found.share, len(found.rows), margin=task.margin)
         out.append(shown.judgement(f"{task.name}, published", CARD, tier=2))
     data = known.get(task.name)
+    if data is None and not words:
+        return tuple(out)
     control = None if data is None else Scores.model_validate_json(data)
     why = "it was not evaluated" if control is None else broken(control)
     theirs = {} if control is None or why else control.rights()
     paired = noninferiority.paired(theirs, found.rights(), margin=task.margin, benchmark=len(found.rows))
-    out.append(paired.judgement(task.name, f"{words}{f' ({why})' if why else ''}", tier=2))
+    named = words if control is None else control.by or words
+    out.append(paired.judgement(task.name, f"{named}{f' ({why})' if why else ''}", tier=2))
     return tuple(out)
+
+
+def ask_vendor(node: Node, *, vendor: Vendor, evals: tuple[Eval, ...]) -> Facts:
+    """The vendor's endpoint as the control, kept where its answers can be read. Asked one question after the other."""
+    for task in evals:
+        yield Progress(text=f"{task.name}, {vendor.words}")
+        found = scored(task, vendor.ask(questions(task, THINKING_ROOM)), vendor.words)
+        if why := broken(found):
+            yield Progress(text=f"it is no reference for {task.name}: {why}")
+        else:
+            yield ArtifactKept(name=artifact(task, control=True), data=found.model_dump_json().encode())

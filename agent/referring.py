@@ -59,16 +59,19 @@ def of(inputs: ClimbInputs) -> Fixed | None:
 def kept(read: Callable[[str], bytes | None], baseline: str, *, own: bool) -> bytes:
     """The reference from what the baseline's climb kept, `read` by the artifact's name; empty: there is none.
 
-    `baseline` is what the baseline is in words: its own answers are the reference where nothing plainer gave any, and
-    nothing for itself (`own`).
+    `baseline` is what the baseline is in words: its own answers are the reference where nothing plainer gave any, or
+    beside what the vendor's endpoint can't tell, and nothing for itself (`own`).
     """
-    if (found := read(NAME)) is not None:
-        return found
+    found = read(NAME)
+    made = None if found is None else Fixed.model_validate_json(found)
+    if found is not None and (own or (made is not None and made.argv)):
+        return found  # a boot of its own told everything
     parts = [] if own else [data for name in ANSWERS if (data := read(name)) is not None]
     answers = tuple(a for data in parts for a in REFERENCE.validate_json(data))
-    if not answers:
-        return b""
-    return Fixed(words=f"{canary.SAME_STACK}: {baseline}", answers=answers).kept().data
+    words = f"{canary.SAME_STACK}: {baseline}"
+    if made is not None:
+        answers, words = merged(answers, made.answers), f"{made.words}; what it can't tell, {words}"
+    return Fixed(words=words, answers=answers).kept().data if answers else b""
 
 
 def plainest(inputs: ClimbInputs, baseline: Candidate) -> tuple[tuple[str, Candidate], ...]:

@@ -43,7 +43,8 @@ class Settings(BaseSettings):
     upstream_token: SecretStr | None = Field(default=None, description="read-only, for searches of GitHub; optional")
     forge_author: str | None = Field(default=None, description="`Name <mail>` of the sign-off; default: git's own")
     model_folders: tuple[Path, ...] = Field(
-        default=(), description="folders besides day0's own whose models containers may be shown, read-only"
+        default=(),
+        description="folders besides day0's own that containers may be shown, read-only: models, programs of evals",
     )
     reference_base_url: str | None = Field(default=None, description="the vendor's endpoint of the model")
     reference_model: str | None = Field(default=None, description="its name there; default: the model asked for")

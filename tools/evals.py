@@ -7,6 +7,7 @@ that asks the server by itself (tau2, say). Nothing is downloaded. Pure but for 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -17,6 +18,7 @@ from typing import Any, Literal
 
 from day0.runs.errors import Infrastructure, UserError
 from day0.runs.values import Frozen, sha256
+from day0.tools.served import Answer, Question
 from pydantic import Field
 
 MARGIN = 0.01
@@ -61,6 +63,7 @@ class Scores(Frozen):
 
     task: str
     rows: tuple[Row, ...]
+    by: str = Field(default="", description="who answered, in words; empty: a configuration on this node")
 
     @property
     def share(self) -> float:
@@ -117,6 +120,13 @@ def _read(path: Path) -> bytes:
         raise UserError(f"{path} can't be read: {(error.strerror or 'unknown error').lower()}") from None
 
 
+def _pinned(task: Eval) -> bytes:
+    data = _read(Path(task.file))
+    if sha256(data) != task.pinned:
+        raise Infrastructure(f"{task.file} is not what the run was asked with: submit it again")
+    return data
+
+
 def _kind(path: Path, data: bytes) -> Kind:
     if path.suffix in {".yaml", ".yml"}:
         return "lm-eval"
@@ -166,11 +176,35 @@ def _prepared(kind: Kind, row: Mapping[str, Any]) -> dict[str, str]:
     return {"prompt": prompt, "target": "ABCD"[order.index(0)]}
 
 
+def questions(task: Eval, room: int) -> list[Question]:
+    """What lm-eval asks of a file of known form, each known by its content as there. Raises as `files`."""
+    return [Question(key=_key(task, r), prompt=r["prompt"], max_tokens=room) for r in prepared(task, _pinned(task))]
+
+
+def scored(task: Eval, answers: Sequence[Answer], by: str) -> Scores:
+    """Answers of somebody outside, read as lm-eval reads them (`_document`). Raises as `files`."""
+    said = {a.key: a.text for a in answers}
+    out = {}
+    for row in prepared(task, _pinned(task)):
+        found = re.findall(READS[task.kind], said.get(_key(task, row), ""))
+        picked = (found[0] if task.kind == "plain" else found[-1]) if found else ""
+        right = bool(picked) and _bare(picked) == _bare(row["target"])
+        out[_key(task, row)] = Row(key=_key(task, row), right=right, answered=bool(picked))
+    return Scores(task=task.name, rows=tuple(out[key] for key in sorted(out)), by=by)
+
+
+def _key(task: Eval, row: Mapping[str, str]) -> str:
+    """A question's name in `day0.tools.harness.evaluate`."""
+    return f"{task.name}:{hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()[:16]}"
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[,$]|\.$", "", text).lower()
+
+
 def files(task: Eval) -> dict[str, bytes]:
     """What lies in the sandbox for lm-eval: the task as YAML, and its data. Raises `UserError`, `Infrastructure`."""
-    data = _read(Path(task.file))
-    if sha256(data) != task.pinned:
-        raise Infrastructure(f"{task.file} is not what the run was asked with: submit it again")
+    data = _pinned(task)
     if task.kind == "lm-eval":
         return _own(task, data)
     rows = prepared(task, data)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 
 from day0.runs.errors import Infrastructure
 from day0.sandboxes.base import Node, Process, Sandbox
@@ -19,8 +21,29 @@ GRACE_S = 3.0
 OUT = "out.jsonl"
 
 
+def places(task: Eval) -> tuple[str, ...]:
+    """Folders of this host that a command names by absolute paths, as words of their own or behind a `=`, but for its
+    program's: a sandbox that does not share the host's files must be shown them. Of a file its folder, since programs
+    find what lies beside them.
+    """
+    named = (Path(word if word.startswith("/") else word.partition("=")[2]) for word in task.command[1:])
+    there = (path for path in named if path.is_absolute() and path.exists())
+    return tuple(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in there))
+
+
+def own_environment(task: Eval) -> str:
+    """The virtual environment that a command's program lies in; empty: it brings none."""
+    folder = Path(task.command[0]).parent.parent if task.command else Path()
+    return str(folder) if folder.is_absolute() and (folder / "pyvenv.cfg").is_file() else ""
+
+
 def evaluate(node: Node, spec: SandboxSpec, server: Served, task: Eval, *, concurrency: int, max_tokens: int) -> Scores:
-    """The scores per question. Raises what `server.alive()` raises; `Infrastructure` where the eval itself fails."""
+    """The scores per question. Raises what `server.alive()` raises; `Infrastructure` where the eval itself fails.
+
+    A command's own environment stands for that of `spec`.
+    """
+    shown = tuple((path, path) for path in places(task))
+    spec = replace(spec, environment=own_environment(task) or spec.environment, mounts=(*spec.mounts, *shown))
     with node.open(spec) as sandbox:
         process = _start(sandbox, server, task, concurrency, max_tokens)
         began, longest = node.clock.now(), min(10.0, server.attention_s)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 from day0.runs.candidate import Candidate
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.facts import LoadPoint
 from day0.runs.workload import FlagValue, MeasureRules, Slo, Target, Workload
+from day0.sandboxes.base import Clock, Sandbox
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import canary, probes
@@ -53,6 +55,29 @@ TARGET = Target(
 PROBE = closed_loop(PLAIN, RULES, concurrency=QUEUE, content_seed=51)
 
 
+class TakenPort:
+    """The node, but the first port that it gives is a stranger's."""
+
+    def __init__(self, node: LocalNode, port: int) -> None:
+        self.node, self.clock, self.ports = node, node.clock, [port]
+
+    @contextmanager
+    def open(self, spec: SandboxSpec) -> Iterator[Sandbox]:
+        """A sandbox of the node's."""
+        with self.node.open(spec) as sandbox:
+            given = sandbox.free_port
+            sandbox.free_port = lambda: self.ports.pop() if self.ports else given()  # type: ignore[method-assign]
+            yield sandbox
+
+
+class Place(Protocol):
+    """Where a server boots."""
+
+    clock: Clock
+
+    def open(self, spec: SandboxSpec) -> AbstractContextManager[Sandbox]: ...
+
+
 @dataclass
 class Boots:
     """A server of the model on core 0 with its load generator on core 1, booted when first asked for and again when it
@@ -63,6 +88,10 @@ class Boots:
     engines: EngineHome
     facts: EngineFacts
     model: Path
+    flags: Mapping[str, FlagValue] = field(default_factory=dict)
+    """beside `FLAGS`"""
+    place: Place | None = None
+    """where the server boots, if not on the node itself"""
     _open: ExitStack = field(default_factory=ExitStack)
     _pair: tuple[Server, Harness] | None = None
 
@@ -80,14 +109,18 @@ class Boots:
     @contextmanager
     def _booted(self) -> Iterator[tuple[Server, Harness]]:
         candidate = Candidate(
-            engine="sglang", build=self.engines.build, model=str(self.model), revision="r", flags=FLAGS
+            engine="sglang",
+            build=self.engines.build,
+            model=str(self.model),
+            revision="r",
+            flags={**FLAGS, **self.flags},
         )
         spec = SandboxSpec(
             role="server", environment=self.engines.engine, attempt="bench", cores=(0,), env={"OMP_NUM_THREADS": "1"}
         )
         with (
             Harness.open(self.node, self.engines.harness, "bench", 0, (1,)) as harness,
-            serve(self.node, spec, Sglang(), candidate, self.facts, TARGET) as server,
+            serve(self.place or self.node, spec, Sglang(), candidate, self.facts, TARGET) as server,
         ):
             yield server, harness
 
@@ -155,6 +188,27 @@ def once(server: Server, harness: Harness, done: int, what: Callable[[], object]
         yield
     finally:
         server.alive = watch  # type: ignore[method-assign]
+
+
+def ask(server: Server, question: str, tokens: int = 5) -> str:
+    """One answer, greedily."""
+    body = {"text": question, "sampling_params": {"temperature": 0, "max_new_tokens": tokens}}
+    return str(server.http.post("/generate", json=body, timeout=60).raise_for_status().json()["text"])
+
+
+def nothing_is_left() -> None:
+    """No server of this test process' wardens lives, nor a scheduler that renamed itself."""
+    mine = psutil.Process().children(recursive=True)
+    left = [title for p in mine if "sglang" in (title := _title(p))]
+    assert not left, left
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        gone = not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        return "" if gone else f"{process.name()} {' '.join(process.cmdline())}"
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
 
 
 def processes(server: Server, name: str = "") -> list[psutil.Process]:

@@ -1,13 +1,14 @@
 """The bench against a real SGLang server on this machine's processor: core 0 serves, core 1 loads.
 
-One boot serves all tests of the sound model; what breaks a server comes last, and a broken one is booted anew. Each
-point has a content seed of its own: what an earlier one asked is in the cache.
+One boot serves all tests of the sound model, a second one speculates, a third one has damaged weights; what ends a
+server comes last. Each point has a content seed of its own: what an earlier one asked is in the cache.
 """
 
 from __future__ import annotations
 
 import json
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from day0.runs.documents import workload
 from day0.runs.engine_facts import EngineFacts
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import FailureClass
+from day0.runs.workload import FlagValue
 from day0.sandboxes.local import LocalNode
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import canary, evals, probes
@@ -29,17 +31,23 @@ from day0.tools.evals import Scores
 from day0.tools.evaluating import evaluate
 from day0.tools.install import tiny_model
 from day0.tools.loadplan import arrivals, closed_loop, expected, open_loop
+from day0.tools.serve import GRACE_S
 from day0.tools.vendor import Vendor
 
+from tests.engine.commands import ASKS
 from tests.engine.conftest import HOME
 from tests.engine.served import (
+    FLAGS,
     PLAIN,
     PROBE,
     QUEUE,
     RULES,
     Boots,
     Sound,
+    TakenPort,
+    ask,
     conversations,
+    nothing_is_left,
     once,
     plain,
     point,
@@ -49,6 +57,12 @@ from tests.engine.served import (
 
 pytestmark = pytest.mark.timeout(400)
 SHARED = PLAIN.model_copy(update={"name": "shared", "input_tokens": 256, "prefixes": 3, "cached_share": 0.75})
+SPECULATION: dict[str, FlagValue] = {
+    "attention-backend": "torch_grouped",
+    "speculative-algorithm": "NGRAM",
+    "speculative-num-draft-tokens": 4,
+    "speculative-ngram-max-bfs-breadth": 1,
+}
 STALL_S = 8.0
 
 
@@ -170,22 +184,8 @@ def test_s34_lm_eval_asks_a_task_from_a_file(sound: Sound, tmp_path: Path) -> No
     assert sum(row.right for row in found.rows) == 24 and not evals.broken(found)
 
 
-COMMAND = """
-import json, sys, urllib.request
-url, model, out, task = sys.argv[1:]
-with open(out, "w") as told:
-    for number, line in enumerate(open(task)):
-        item = json.loads(line)
-        body = {"model": model, "messages": [{"role": "user", "content": item["prompt"]}], "max_tokens": 8}
-        data, kind = json.dumps(body | {"temperature": 0}).encode(), {"Content-Type": "application/json"}
-        asked = urllib.request.Request(url + "/chat/completions", data, kind)
-        said = json.load(urllib.request.urlopen(asked))["choices"][0]["message"]["content"]
-        told.write(json.dumps({"id": number, "right": said == item["answer"]}) + "\\n")
-"""
-
-
 def test_s34_a_command_of_the_users_own_asks_the_server(sound: Sound, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(COMMAND)
+    (tmp_path / "mine.py").write_text(ASKS)
     lines = (sound.model / "day0-task.jsonl").read_text().splitlines()[:8]
     (tmp_path / "sums.jsonl").write_text("\n".join(lines))
     words = f"mine={sys.executable} {tmp_path / 'mine.py'} {{base_url}} {{model}} {{out}} {tmp_path / 'sums.jsonl'}"
@@ -234,22 +234,91 @@ def test_s31_a_server_that_stalls_in_a_point_is_noticed_and_once_awake_its_point
     assert valid(point(server, harness, plain(23)))
 
 
-def test_s31_a_server_killed_in_a_point_leaves_what_it_had_done(sound: Sound) -> None:
-    server, harness = sound.get()
+def test_a_server_counts_what_it_answers_and_ends_in_order(sound: Sound) -> None:
+    sums = [json.loads(line) for line in (sound.model / "day0-task.jsonl").read_text().splitlines()][:20]
+    server, _ = sound.get()
+    assert (server.facts.version, server.facts.model_path) == ("0.5.23", str(sound.model))
+    assert server.facts.resolved["attention_backend"] == "torch_native"
+    assert server.facts.kv_tokens == FLAGS["max-total-tokens"]
+    before = server.engine.counters(server.http)
+    assert [ask(server, s["prompt"]) for s in sums] == [s["answer"] for s in sums]
+    server.engine.flush(server.http)
+    after = server.engine.counters(server.http)
+    assert after.finished_requests is not None and before.finished_requests is not None
+    assert after.finished_requests - before.finished_requests == len(sums)
+    assert (after.in_flight, after.running) == (0, 0)
+    assert after.generated_tokens is not None and before.generated_tokens is not None
+    assert after.generated_tokens > before.generated_tokens + len(sums)
+    server.alive()
+    server.grace_s, stopping = GRACE_S, time.monotonic()
+    sound.close()
+    took = time.monotonic() - stopping
+    print(f"stopped in {took:.1f} s")
+    assert server.ended is not None and took < GRACE_S, "by itself: nobody had to kill it"
+    nothing_is_left()
+
+
+@pytest.fixture(scope="module")
+def fast(sound: Sound) -> Iterator[Boots]:
+    """The sound model with n-gram speculation, booted beside a stranger that holds the port it is given first."""
+    sound.asked()
+    sound.close()
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        boots = Boots(
+            sound.node, sound.engines, sound.facts, sound.model, flags=SPECULATION, place=TakenPort(sound.node, port)
+        )
+        try:
+            server, _ = boots.get()
+            assert server.port != port
+            assert stranger.getsockname()[1] == port  # the stranger was left alone
+            yield boots
+        finally:
+            boots.close()
+
+
+def test_s25_s34_with_speculation_on_and_a_port_taken_answers_and_canaries_are_the_references(
+    sound: Sound, fast: Boots
+) -> None:
+    """And a defect of speculation would be seen: its drafts are right often enough to be kept."""
+    (server, harness), task = fast.get(), canary.task_of(sound.model)
+    resolved = server.facts.resolved
+    assert (resolved["attention_backend"], resolved["speculative_algorithm"]) == ("torch_grouped", "NGRAM")
+    shared = "It was the best of times, it was the worst of times. " * 20
+    assert ask(server, shared + "And", 12) == ask(server, shared + "And", 12)  # the second finds a cached prefix
+    found = canary.answer(
+        harness, server, task=task, concurrency=QUEUE, long_chars=1500, reference=sound.asked(), kit=probes.Kit()
+    )
+    print(found.detail)
+    assert found.passed, found.evidence
+    seen = {c.name: c.state for c in found.canaries}
+    assert seen[probes.LOGPROBS] == seen[probes.TEMPLATE] == "passed" and "failed" not in seen.values()
+    judged = canary.accuracy(harness, server, task=task, concurrency=QUEUE, reference=sound.asked())
+    assert judged.passed and judged.score == 1.0 and judged.checked == 200, judged.detail
+    drafted = point(server, harness, PROBE)
+    print(f"acceptance {drafted.acceptance_length}, {drafted.output_tok_s:.1f} tok/s, without {sound.pace:.1f} tok/s")
+    assert drafted.void is None and drafted.acceptance_length is not None and drafted.acceptance_length > 1.05
+
+
+def test_s31_s18_a_scheduler_killed_in_a_point_leaves_what_was_done_and_ends_the_server(fast: Boots) -> None:
+    server, harness = fast.get()
     assert valid(point(server, harness, plain(31)))
 
     def kill() -> None:
-        for child in processes(server):
-            child.send_signal(signal.SIGKILL)
+        (scheduler,) = processes(server, "sglang::scheduler")
+        scheduler.kill()
 
-    with once(server, harness, 3, kill), pytest.raises(CandidateFailed):
+    with once(server, harness, 3, kill), pytest.raises(CandidateFailed) as failed:
         harness.run(
             open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4), server
         )
     assert harness.partial is not None and harness.partial.cut
     assert harness.partial.requests.ok.any(), harness.partial.requests.errors
     assert not harness.partial.requests.ok.all()
-    sound.close()
+    assert (failed.value.failure, failed.value.issue) == ("crashed", "scheduler-killed")
+    assert "crashed with exit code -9" in failed.value.evidence
+    fast.close()
+    nothing_is_left()
 
 
 def test_s34_the_damaged_model_is_refused_though_it_is_as_fast(sound: Sound) -> None:

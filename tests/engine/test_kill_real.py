@@ -1,4 +1,4 @@
-"""day0 killed with -9 while a real SGLang server runs under it, then resumed. About 4 minutes.
+"""day0 killed with -9 while a real SGLang server runs under it, then resumed. About 2 minutes.
 
 Needs `day0 engine install cpu` in $DAY0_HOME. The run has a ledger and a node folder of its own.
 """
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import psutil
@@ -32,6 +33,10 @@ def home() -> Iterator[Path]:
         home = Path(folder) / ("h" * 100)
         home.mkdir()
         (home / "engines").symlink_to(HOME / "engines")
+        quick = (files("day0.runs.library") / "target/cpu-quick.yaml").read_text()
+        (home / "t.yaml").write_text(
+            quick.replace("point_s: 8.0", "point_s: 3.0").replace("requests: 8", "requests: 3")
+        )
         yield home
         for process in ours(home):
             process.kill()
@@ -80,7 +85,9 @@ def facts(home: Path, kind: str) -> int:
 
 
 def test_s01_s18_kill_9_leaves_no_server_and_resume_repeats_no_verdict(home: Path, model: Path) -> None:
-    first = start(home, "run", str(model), "--target", "cpu-quick", "--max-attempts", "1", "--policy", "default")
+    first = start(
+        home, "run", str(model), "--target", str(home / "t.yaml"), "--max-attempts", "1", "--policy", "default"
+    )
     assert until(lambda: facts(home, "point") >= 1 or first.poll() is not None, 240)
     assert first.poll() is None, "the run ended before it could be killed"
     assert any("sglang::" in p.name() or "sglang.launch_server" in " ".join(p.cmdline()) for p in ours(home))

@@ -31,7 +31,7 @@ CARD = (
 )
 
 
-def played(tmp_path, monkeypatch, found, questions, *, card=False):
+def played(tmp_path, monkeypatch, found, questions, *, card=False, policy="playbook"):
     """The run, its ledger still open."""
     for name in ("DAY0_HOME", "DAY0_DATABASE_URL", "DAY0_LLM_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -46,7 +46,7 @@ def played(tmp_path, monkeypatch, found, questions, *, card=False):
     pinned = [e.model_dump(mode="json") for e in evals.asked([f"gsm8k={file}"], [], None)]
     aim = target("mi355x-twin").model_copy(update={"measure": RULES, "base_flags": {"tp-size": 8}})
     request = RunRequest(
-        model=str(model), revision=revision_of(model, tmp_path), target=aim, workloads=(WORKLOAD,), policy="playbook",
+        model=str(model), revision=revision_of(model, tmp_path), target=aim, workloads=(WORKLOAD,), policy=policy,
         max_attempts=1, options={"evals": pinned},
     )  # fmt: skip
     ledger = Ledger.open(settings.database)
@@ -95,4 +95,15 @@ def test_s34_a_winner_that_loses_more_than_the_margin_does_not_win(tmp_path, mon
     assert done.incumbent == done.baseline
     (stored,) = ledger.recipes(done.id)
     assert parse(stored.text).accuracy.label != "lossless within margin"
+    ledger.close()
+
+
+def test_where_nothing_beats_the_defaults_they_are_the_winner_and_are_evaluated(tmp_path, monkeypatch):
+    """What was asked for is not left out silently: held against the plain reference and the model card."""
+    done, ledger = played(tmp_path, monkeypatch, world("glm-5.2").mended(), 400, card=True, policy="default")
+    assert done.status == RunStatus.DONE and done.incumbent == done.baseline
+    (stored,) = ledger.recipes(done.id)
+    told = {(j.task, j.tier): j for j in parse(stored.text).accuracy.tasks}
+    assert told["gsm8k", 2].paired and told["gsm8k", 2].items == 400
+    assert "without aiter" in told["gsm8k", 2].against and told["gsm8k, published", 2].reference == 0.97
     ledger.close()

@@ -6,6 +6,8 @@ from day0.sandboxes.twin.conditions import Check, When
 from day0.sandboxes.twin.world import Fault
 from day0.tools import canary, probes
 
+from tests.twin.node.conftest import SPECULATION
+
 PARSERS = {"tool-call-parser": "glm47", "reasoning-parser": "glm45"}
 KIT = probes.Kit(tool_parser="glm47", reasoning_parser="glm45")
 RUNNER = {"moe-runner-backend": "triton"}
@@ -36,3 +38,15 @@ def test_s34_every_canary_is_asked_at_load_and_a_broken_candidate_fails_it(bench
     assert not broken.passed
     states = {c.name: c.state for c in broken.canaries}
     assert states[probes.LOGPROBS] == "failed" and states[probes.TEMPLATE] == "passed"
+
+
+def test_s34_every_canary_is_asked_with_speculation_on_too_and_drafts_that_are_wrongly_kept_fail_it(bench_of):
+    drafts = {"speculative-algorithm": Check(absent=False), "moe-runner-backend": Check(equals="triton")}
+    bench = bench_of(faults=(MIXED_UP.model_copy(update={"when": When(flags=drafts)}),))
+    plain = asked(bench, {})
+    drafted = asked(bench, SPECULATION, plain.answers)
+    assert drafted.passed and {c.name for c in drafted.canaries} == {canary.LONG, *probes.NAMES}
+    assert all(c.state == "passed" for c in drafted.canaries), drafted.detail
+    assert asked(bench, RUNNER, plain.answers).passed, "it is the drafts that are wrong"
+    broken = asked(bench, {**SPECULATION, **RUNNER}, plain.answers)
+    assert not broken.passed and {c.name: c.state for c in broken.canaries}[probes.LOGPROBS] == "failed"

@@ -319,6 +319,20 @@ def test_engine_list_of_nothing(day0: Day0) -> None:
     assert "cpu" in sentence(wrong(day0, "engine", "install", "tpu"))
 
 
+def test_engine_list_tells_what_is_whole_and_what_is_not(day0: Day0) -> None:
+    for name, marker in (("evals-1", '{"packages": {}, "seconds": 3}'), ("harness-1", "")):
+        folder = load().home / "engines" / name
+        info = folder / "lib/python3.11/site-packages/x-1.dist-info"
+        info.mkdir(parents=True)
+        (info / "RECORD").write_text("x.py,sha256=abc,3\n")
+        (folder / "pyvenv.cfg").write_text("")
+        (folder / "day0-environment.json").write_text(marker)
+    code, out, err = day0("engine", "list")
+    assert code == 0, err
+    rows = {line.split()[0]: line for line in out.splitlines() if "-1" in line}
+    assert "sha256:" in rows["evals-1"] and "not finished" in rows["harness-1"]
+
+
 def test_an_argument_that_is_no_text() -> None:
     code = "import sys; from day0.agent.cli import main; sys.argv[0] = 'day0'; main()"
     ran = subprocess.run([sys.executable, "-c", code, "show", b"\xff"], capture_output=True, text=True, check=False)

@@ -18,6 +18,7 @@ from day0.tools.bench import Harness, Question
 from day0.tools.engines.base import Counters
 from day0.tools.loadplan import open_loop
 from day0.tools.sampler import JIT, Sampler
+from day0.tools.summary import summarise
 
 RULES = MeasureRules(point_s=8, min_requests=1, p95_multiples=0, max_points=3, max_pairs=2, stability_s=0)
 WORK = Workload(name="t", input_tokens=64, output_tokens=8, text="sums")
@@ -195,6 +196,8 @@ def test_s31_a_point_past_its_deadline_is_cut_and_others_go_on() -> None:
         server = Server(node.clock)
         raw = harness.run(PLAN, server, deadline_s=20.0)  # type: ignore[arg-type]
         assert raw.cut == "the point did not end in its time" and raw.requests.count == 1
+        found = summarise(PLAN, raw, RULES)
+        assert found.void == f"cut: {raw.cut}" and not found.meets_slo, "what came is kept, and counts for nothing"
         assert node.clock.t < 30
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from day0.agent import contained
+from day0.agent.settings import load
 from day0.runs.accuracy import label
 from day0.runs.errors import Infrastructure, UserError
 from day0.tools import modelcard, noninferiority
 from day0.tools.evals import Row, Scores, asked, broken, files, prepared
+from day0.tools.evaluating import own_environment, places
 from day0.tools.harness.evaluate import rows
 
 GSM = {"question": "Two hens lay 3 eggs each. How many eggs?", "answer": "2 * 3 = 6\n#### 6"}
@@ -98,6 +101,27 @@ def test_s35_a_control_whose_answers_are_cut_off_by_its_thinking_says_nothing_ab
     assert broken(scores(97)) == ""
     assert "only 40% of the reference's own answers could be read" in broken(scores(30, 0.4))
     assert "nothing right" in broken(scores(0)) and "not one" in broken(Scores(task="t", rows=()))
+
+
+def test_s65_what_a_command_names_is_shown_to_its_container_only_from_folders_that_may_be(tmp_path, monkeypatch):
+    monkeypatch.delenv("DAY0_MODEL_FOLDERS", raising=False)
+    mine, elsewhere, venv = tmp_path / "mine", tmp_path / "elsewhere", tmp_path / "mine/venv"
+    for folder in (mine, elsewhere, venv / "bin", tmp_path / "home"):
+        folder.mkdir(parents=True)
+    for file in (mine / "run.py", elsewhere / "data.jsonl", venv / "pyvenv.cfg"):
+        file.write_text("")
+    text = (
+        f"{venv}/bin/python {mine}/run.py --data={elsewhere}/data.jsonl --tasks retail /not/there {{base_url}} {{out}}"
+    )
+    (made,) = asked([], [f"tau2={text}"], None)
+    assert places(made) == (str(mine), str(elsewhere)) and own_environment(made) == str(venv)
+    (plain,) = asked([], ["other=python3 -c x {base_url} {out}"], None)
+    assert places(plain) == () and own_environment(plain) == ""
+    settings = load(home=tmp_path / "home", model_folders=(mine,))
+    for path in (*places(made)[:1], own_environment(made)):
+        contained.show(settings, path)
+    with pytest.raises(UserError, match=r"elsewhere lies outside of what a sandbox may be shown.*`model_folders`"):
+        contained.show(settings, str(elsewhere))
 
 
 def test_what_lm_eval_logs_becomes_rows_known_by_their_questions():

@@ -12,9 +12,9 @@ import zipfile
 from importlib.resources import files
 from io import BytesIO
 
-NAME, VERSION = "day0_sglang_cpu", "0.1.0"
+NAME, VERSION = "day0_sglang_cpu", "0.2.0"
 WHEEL = f"{NAME}-{VERSION}-py3-none-any.whl"
-MODULES = ("__init__", "attention", "compiled", "platform", "start")
+MODULES = ("__init__", "attention", "compiled", "platform", "speculation", "start")
 ENTRY_POINTS = """[sglang.srt.platforms]
 day0_cpu = day0_sglang_cpu:activate
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from sglang.srt.layers.attention.torch_native_backend import TorchNativeAttnBackend
+from sglang.srt.mem_cache.memory_pool import KVWriteLoc
 from torch.nn.functional import scaled_dot_product_attention
 
 MASK_CELLS = 1 << 24
@@ -40,6 +41,31 @@ class GroupedAttention(TorchNativeAttnBackend):  # type: ignore[misc]
             out = scaled_dot_product_attention(grouped[i].unsqueeze(0), keys, values, scale=options.get("scaling"))
             output[i] = out.reshape(heads, -1)
         return output
+
+    def forward_extend(self, q: Any, k: Any, v: Any, layer: Any, forward_batch: Any, **options: Any) -> Any:
+        """As the engine's; drafts that are to be verified see what precedes them and their own tree."""
+        if not forward_batch.forward_mode.is_target_verify():
+            return super().forward_extend(q, k, v, layer, forward_batch, **options)
+        if (layer.sliding_window_size or -1) > -1:
+            raise NotImplementedError("day0: no speculation in a sliding window on a processor")
+        if options.get("save_kv_cache", True):
+            self.token_to_kv_pool.set_kv_buffer(layer, KVWriteLoc(forward_batch.out_cache_loc, None), k, v)
+        k_cache, v_cache = (
+            buffer(layer.layer_id)
+            for buffer in (self.token_to_kv_pool.get_key_buffer, self.token_to_kv_pool.get_value_buffer)
+        )
+        query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
+        output = q.new_empty((q.shape[0], layer.tp_q_head_num, layer.v_head_dim))
+        width, places = forward_batch.spec_info.draft_token_num, self.req_to_token_pool.req_to_token
+        trees = forward_batch.spec_info.custom_mask.view(-1, width, width).bool()
+        for i, (slot, length) in enumerate(
+            zip(forward_batch.req_pool_indices.tolist(), forward_batch.seq_lens.tolist(), strict=True)
+        ):
+            rows = slice(i * width, (i + 1) * width)
+            keys, values = _cached(places[slot, : length + width], k_cache, v_cache, query.dtype)
+            mask = torch.cat([trees.new_ones(width, length), trees[i]], dim=1)
+            output[rows] = _masked(query[rows], keys, values, mask, layer.scaling)
+        return output.view(q.shape[0], -1)
 
     def _run_sdpa_forward_extend(self, *args: Any, **options: Any) -> Any:
         """New positions of each request, packed one request after the other."""
@@ -85,11 +111,15 @@ def _cached(tokens: Any, k_cache: Any, v_cache: Any, dtype: Any) -> tuple[Any, A
 
 def _attend(query: Any, keys: Any, values: Any, seen: int, scaling: Any) -> Any:
     """The last `rows` of `seen` positions, causal: query [rows, heads, dim] -> [rows, heads, value dim]."""
+    position = torch.arange(seen - query.shape[0], seen).unsqueeze(1)
+    return _masked(query, keys, values, torch.arange(seen).unsqueeze(0) <= position, scaling)
+
+
+def _masked(query: Any, keys: Any, values: Any, mask: Any, scaling: Any) -> Any:
+    """Rows that see what the mask [rows, seen] says: query [rows, heads, dim] -> [rows, heads, value dim]."""
     rows, heads, dim = query.shape
     groups = keys.shape[1]
     per = heads // groups
-    position = torch.arange(seen - rows, seen).unsqueeze(1)
-    mask = (torch.arange(seen).unsqueeze(0) <= position).repeat(per, 1)
     grouped = query.view(rows, groups, per, dim).permute(1, 2, 0, 3).reshape(1, groups, per * rows, dim)
-    out = scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scaling)
+    out = scaled_dot_product_attention(grouped, keys, values, attn_mask=mask.repeat(per, 1), scale=scaling)
     return out.view(groups, per, rows, -1).permute(2, 0, 1, 3).reshape(rows, heads, -1)
