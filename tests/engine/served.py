@@ -29,6 +29,8 @@ from day0.tools.serve import Server, serve
 RULES = MeasureRules(point_s=8, min_requests=1, p95_multiples=0, max_points=3, max_pairs=2, stability_s=0, short=True)
 SLO = Slo(ttft_ms=5000, tpot_ms=500)
 PLAIN = Workload(name="plain", input_tokens=192, output_tokens=24, slo=SLO)
+BRIEF_S = 4.0
+"""of a point that only has to be valid"""
 QUEUE = 8
 """requests that run, and as many that may wait: the next one is refused"""
 FLAGS: dict[str, FlagValue] = {
@@ -145,7 +147,7 @@ class Sound(Boots):
         return self.answers
 
 
-def plain(seed: int, rate_rps: float = 1.5, window_s: float = RULES.point_s) -> PointPlan:
+def plain(seed: int, rate_rps: float = 1.5, window_s: float = BRIEF_S) -> PointPlan:
     """A light open-loop point without shared prefixes."""
     rules = RULES.model_copy(update={"point_s": window_s})
     return open_loop(PLAIN, rules, rate_rps=rate_rps, seed=seed, content_seed=seed)

@@ -37,6 +37,7 @@ from day0.tools.vendor import Vendor
 from tests.engine.commands import ASKS
 from tests.engine.conftest import HOME
 from tests.engine.served import (
+    BRIEF_S,
     FLAGS,
     PLAIN,
     PROBE,
@@ -76,7 +77,7 @@ def sound(node: LocalNode, engines: EngineHome, facts: EngineFacts, model: Path)
 def test_points_of_one_boot(sound: Sound) -> None:
     server, harness = sound.get()
     # a boot's first point compiles kernels: it only has to end, however slow the machine
-    first = point(server, harness, closed_loop(SHARED, RULES, concurrency=QUEUE, content_seed=1))
+    first = point(server, harness, closed_loop(SHARED, RULES, concurrency=QUEUE, content_seed=1, window_s=BRIEF_S))
     assert first.void is None and first.completed > 0 and first.output_tok_s > 0
 
     shared = open_loop(SHARED, RULES, rate_rps=1.5, seed=3, content_seed=2)
@@ -93,7 +94,7 @@ def test_points_of_one_boot(sound: Sound) -> None:
 def test_the_client_and_the_servers_own_histogram_tell_the_same(sound: Sound) -> None:
     """No prefix to prime: every request that the server's histogram counts is one that the client timed."""
     server, harness = sound.get()
-    raw = harness.run(plain(4), server)
+    raw = harness.run(plain(4, window_s=RULES.point_s), server)
     before, after = raw.samples[0], raw.samples[-1]
     assert after.ttft_count is not None and before.ttft_count is not None
     assert after.ttft_sum_s is not None and before.ttft_sum_s is not None
@@ -112,7 +113,11 @@ def test_s45_a_trace_is_what_the_server_sees(sound: Sound, tmp_path: Path) -> No
     (tmp_path / "w.yaml").write_text("schema: day0/workload/v1\nname: agents\narrival: trace\ntrace: t.jsonl\n")
     work = workload(str(tmp_path / "w.yaml"))
     server, harness = sound.get()
-    first = point(server, harness, closed_loop(work, RULES, concurrency=2, content_seed=41, trace=trace.of(work)))
+    first = point(
+        server,
+        harness,
+        closed_loop(work, RULES, concurrency=2, content_seed=41, window_s=BRIEF_S, trace=trace.of(work)),
+    )
     assert first.void is None and first.completed > 0
     plan = open_loop(work, RULES, rate_rps=1.0, seed=2, content_seed=42, trace=trace.of(work))
     raw = harness.run(plan, server)

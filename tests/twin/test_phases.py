@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from day0.agent import climb
+from day0.agent import climb, confirm
 from day0.agent.loads import content_seed
-from day0.runs.facts import Knee, PointMeasured, Rung
+from day0.runs.facts import BootStarted, Knee, PairMeasured, PointMeasured, Rung
+from day0.runs.schema import Attempt, AttemptStatus
 
 from tests.twin.node.conftest import SHORT, bench_of  # noqa: F401 (a fixture)
-from tests.twin.test_mid_point import lease_on
+from tests.twin.test_mid_point import RUNNER, lease_on
 
 
 def loaded(lease):
@@ -28,8 +29,12 @@ def loaded(lease):
     return plans, facts
 
 
+def knee_at(rate):
+    return Knee(workload=SHORT.name, rate_rps=rate, goodput_tok_s=1.0, passed_rps=rate, failed_rps=None)
+
+
 def with_incumbent(lease, rate=0.5):
-    knee = Knee(workload=SHORT.name, rate_rps=rate, goodput_tok_s=1.0, passed_rps=rate, failed_rps=None)
+    knee = knee_at(rate)
     lease.inputs = replace(lease.inputs, incumbent={SHORT.name: knee})
     return lease
 
@@ -79,3 +84,24 @@ def test_s36_what_no_such_accelerators_can_do_counts_for_nothing_in_a_boot(bench
     with lease.open() as booted:
         told = [f.point for f in booted.point(SHORT, Rung.MEASURE, 1.0, 1, "0") if isinstance(f, PointMeasured)]
     assert told[0].void is not None and told[0].void.startswith("roofline: ") and not told[0].meets_slo
+
+
+def test_s40_arms_of_a_pair_boot_in_alternating_order_and_meet_the_same_arrivals(bench_of):  # noqa: F811
+    bench = bench_of()
+    inputs, arms = lease_on(bench).inputs, {}
+    for name, flags in (("incumbent", {}), ("challenger", RUNNER)):
+        arms[name] = Attempt(
+            id=f"r1.{len(arms) + 1}", run="r1", number=len(arms) + 1, candidate=bench.candidate(flags),
+            status=AttemptStatus.KEPT, proposer="playbook", knees=((1, Rung.MEASURE, knee_at(0.5)),),
+        )  # fmt: skip
+    orders, seeds = [], []
+    for number in (1, 2):
+        facts = list(confirm.pair(bench.node, **arms, number=number, workload=SHORT, inputs=inputs))
+        booted = ["challenger" if "triton" in f.argv else "incumbent" for f in facts if isinstance(f, BootStarted)]
+        first = {f.boot: f.point.seed for f in reversed(facts) if isinstance(f, PointMeasured)}
+        orders.append(booted)
+        seeds.append(set(first.values()))
+        (pair,) = [f.pair for f in facts if isinstance(f, PairMeasured)]
+        assert pair.first == booted[0]
+    assert orders == [["incumbent", "challenger"], ["challenger", "incumbent"]]
+    assert [len(s) for s in seeds] == [1, 1] and seeds[0] != seeds[1], "shared within a pair, new in the next"
