@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from day0.agent.policy.axes import Axis, Helps, Kind, Option, Site, fixed
+from day0.runs.workload import FlagValue
 
 MEASURED = "measured with SGLang 0.5.23 and a 36 M parameter model on one Zen 4 core"
 CPU: frozenset[Kind] = frozenset({"cpu"})
@@ -37,6 +38,28 @@ def _kernels(site: Site) -> str:
     if {"sgl-kernel", "sgl_kernel", "sgl-kernel-cpu"} & set(site.engine.packages):
         return ""
     return "needs the sgl_kernel package, which this engine environment does not have"
+
+
+def _drafts(site: Site) -> tuple[Option, ...]:
+    """Our plug-in verifies chains of drafts in its own attention; a kernel library has trees and its own backend."""
+    common: dict[str, FlagValue] = {"speculative-algorithm": "NGRAM", "max-running-requests": 16}
+    if _plugged(site):
+        common |= {"speculative-ngram-max-bfs-breadth": 1, "attention-backend": "torch_grouped"}
+    return tuple(
+        Option(f"n-grams, drafts of {width}", {**common, "speculative-num-draft-tokens": width}) for width in (4, 8)
+    )
+
+
+def _plugged(site: Site) -> bool:
+    """Whether the engine's plug-in for processors can speculate."""
+    version = site.engine.packages.get("day0_sglang_cpu", "0").split(".")
+    return [int(part) for part in version[:2]] >= [0, 2]
+
+
+def _ngrams(site: Site) -> str:
+    if site.workload.temperature > 0:
+        return "drafts are held against the most likely token here: requests of this workload sample"
+    return "" if _plugged(site) else _kernels(site)
 
 
 def _amx(site: Site) -> str:
@@ -145,16 +168,10 @@ CPU_AXES: tuple[Axis, ...] = (
     ),
     _axis(
         "speculation",
-        fixed(
-            Option("n-grams", {"speculative-algorithm": "NGRAM", "max-running-requests": 16}),
-            Option(
-                "n-grams, short drafts",
-                {"speculative-algorithm": "NGRAM", "speculative-num-draft-tokens": 4, "max-running-requests": 16},
-            ),
-        ),
+        _drafts,
         0.10,
         "repeated text is guessed from n-grams and verified in one step",
-        why_not=_kernels,
+        why_not=_ngrams,
         helps=TPOT,
         family="speculation",
         conflicts=frozenset({"running-cap", "mixed-chunk", "overlap"}),

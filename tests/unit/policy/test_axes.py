@@ -108,6 +108,18 @@ def test_a_flag_that_the_build_lacks_closes_the_axis(site):
     assert "has no --stream-interval" in named(site(engine=older))["stream"].reason
 
 
+def test_a_processor_speculates_where_its_engines_plug_in_can_and_nothing_samples(site):
+    engine, work = site().engine, site().workload
+    able = engine.model_copy(update={"packages": {**engine.packages, "day0_sglang_cpu": "0.2.0"}})
+    for option in named(site(engine=able))["speculation"].options:
+        assert (option.flags["attention-backend"], option.flags["speculative-algorithm"]) == ("torch_grouped", "NGRAM")
+        assert option.flags["speculative-ngram-max-bfs-breadth"] == 1, "it verifies chains"
+    old = engine.model_copy(update={"packages": {**engine.packages, "day0_sglang_cpu": "0.1.0"}})
+    assert "sgl_kernel" in named(site(engine=old))["speculation"].reason
+    sampled = site(engine=able, work=work.model_copy(update={"temperature": 0.7}))
+    assert "sample" in named(sampled)["speculation"].reason
+
+
 def test_speculation_sets_its_three_depths_and_an_explicit_cap_together(gpu_site):
     for option in named(gpu_site())["speculation"].options:
         steps = option.flags["speculative-num-steps"]
