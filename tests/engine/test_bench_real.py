@@ -313,16 +313,17 @@ def test_s31_s18_a_scheduler_killed_in_a_point_leaves_what_was_done_and_ends_the
         (scheduler,) = processes(server, "sglang::scheduler")
         scheduler.kill()
 
-    with once(server, harness, 3, kill), pytest.raises(CandidateFailed) as failed:
-        harness.run(
-            open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4), server
-        )
+    long = open_loop(SHARED, RULES.model_copy(update={"point_s": 30.0}), rate_rps=2, seed=5, content_seed=4)
+    try:
+        with once(server, harness, 3, kill), pytest.raises(CandidateFailed) as failed:
+            harness.run(long, server)
+    finally:
+        fast.close()
     assert harness.partial is not None and harness.partial.cut
     assert harness.partial.requests.ok.any(), harness.partial.requests.errors
     assert not harness.partial.requests.ok.all()
     assert (failed.value.failure, failed.value.issue) == ("crashed", "scheduler-killed")
     assert "crashed with exit code -9" in failed.value.evidence
-    fast.close()
     nothing_is_left()
 
 
