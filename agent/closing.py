@@ -72,7 +72,7 @@ def settle(parts: Parts, run_id: str, workload: Workload) -> None:
     base = seen.attempt(run.baseline or "")
     works = decide.worth(base, run.request, run.request.target.gpus or seen.node.gpus, workload) is not None
     lost = ""
-    if works and base is not None:
+    if works and base is not None and evaluations.asked(run):
         own = parts.ledger.attempt(base.id)
         lost = evaluations.settle(parts, run, own, own) or lossy(parts.ledger, own.id)
     with parts.ledger.write(run_id) as writer:
@@ -247,7 +247,8 @@ def report(parts: Parts, run_id: str) -> None:
         winner = story.winner(parts.ledger, run_id, workload.name)
         again = story.replayed(parts.ledger, run_id, workload.name)
         if winner is None:
-            words.append(f"{workload.name}: no configuration works")
+            why = [e.data for e in parts.ledger.facts(run_id, "unsettled") if e.data["workload"] == workload.name]
+            words.append(f"{workload.name}: {why[-1]['reason'] if why else 'no configuration works'}")
         elif again is None or not again.data["ok"]:
             words.append(f"{workload.name}: {winner} does not replay: {again.data['reason'] if again else 'not tried'}")
         else:
