@@ -319,7 +319,8 @@ def test_engine_list_of_nothing(day0: Day0) -> None:
     assert "cpu" in sentence(wrong(day0, "engine", "install", "tpu"))
 
 
-def test_engine_list_tells_what_is_whole_and_what_is_not(day0: Day0) -> None:
+def test_engine_list_tells_what_is_whole_and_what_is_not(day0: Day0, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     for name, marker in (("evals-1", '{"packages": {}, "seconds": 3}'), ("harness-1", "")):
         folder = load().home / "engines" / name
         info = folder / "lib/python3.11/site-packages/x-1.dist-info"
@@ -329,8 +330,8 @@ def test_engine_list_tells_what_is_whole_and_what_is_not(day0: Day0) -> None:
         (folder / "day0-environment.json").write_text(marker)
     code, out, err = day0("engine", "list")
     assert code == 0, err
-    rows = {line.split()[0]: line for line in out.splitlines() if "-1" in line}
-    assert "sha256:" in rows["evals-1"] and "not finished" in rows["harness-1"]
+    told = {name: line for name in ("evals-1", "harness-1") for line in out.splitlines() if f" {name} " in line}
+    assert "sha256:" in told["evals-1"] and "not finished" in told["harness-1"], out
 
 
 def test_an_argument_that_is_no_text() -> None:
