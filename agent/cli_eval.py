@@ -13,7 +13,10 @@ def evaluate(  # noqa: PLR0917 -- typer builds the command line from the signatu
     sample: Annotated[int, typer.Option(min=0, max=10_000, help="play this many worlds drawn at random")] = 0,
     seed: Annotated[int, typer.Option(help="first number of drawn worlds, and the seed of traffic and chance")] = 0,
     policy: Annotated[
-        list[str] | None, typer.Option(help="playbook, tpe, random, default, llm; may be repeated; default: all")
+        list[str] | None,
+        typer.Option(
+            help="playbook, tpe, random, default, llm, llm@PROMPT, scripted:NAME; repeatable; default: the first five"
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, max=256, help="worker processes")] = 2,
     again: Annotated[

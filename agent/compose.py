@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from day0.agent import vendors
+from day0.agent import leading, vendors
 from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
@@ -170,23 +171,7 @@ def policy(
     if name == "playbook":
         return Playbook(batch=batch, check=check), ""
     if settings.llm_base_url and settings.llm_model:
-        from day0.agent.llm import Endpoint, OpenAILLM, spent_of
-        from day0.agent.policy.llm_policy import LLMPolicy
-        from day0.agent.prompts import load
-        from day0.sandboxes.redact import Redactor
-
-        key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
-        endpoint = Endpoint(
-            settings.llm_base_url,
-            settings.llm_model,
-            key,
-            usd_in=settings.llm_usd_in,
-            usd_out=settings.llm_usd_out,
-            usd_cap=settings.llm_budget_usd,
-            calls_cap=settings.llm_max_calls,
-        )
-        llm = OpenAILLM(endpoint, keep=keep, spent=spent_of(earlier))
-        return LLMPolicy(llm, load(), batch=batch, check=check, redact=Redactor(settings.secrets)), ""
+        return leading.llm_policy(settings, check, batch=batch, keep=keep, earlier=earlier), ""
     return Playbook(batch=batch, check=check), "no LLM is configured (DAY0_LLM_BASE_URL): the playbook decides"
 
 
@@ -279,4 +264,5 @@ def parts_at(
         stand_in=why,
         vendor=vendors.of(run, settings),
         calls=calls,
+        upstream=partial(leading.search_upstream, settings, run.request.target.engine),
     )

@@ -51,9 +51,9 @@ def names(plan: Plan) -> list[str]:
 
 def policies(plan: Plan, settings: Settings) -> tuple[str, ...]:
     """The policies to play; an LLM by default only where one is configured. Raises `UserError`."""
-    from day0.agent.evaluation.playing import POLICIES
+    from day0.agent.evaluation.playing import POLICIES, Job
 
-    wrong = [p for p in plan.policies if p not in POLICIES]
+    wrong = [p for p in plan.policies if p not in POLICIES and not Job(world="", policy=p).led]
     if wrong:
         raise UserError(f"policy `{wrong[0]}` is unknown: choose of {', '.join(POLICIES)}")
     if plan.policies:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from day0.agent import referring, story, view
 from day0.agent.inputs import ClimbInputs
+from day0.agent.learning import family_of
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.policy.base import RunView
+from day0.runs.gained import taught
 from day0.runs.ledger_writer import Writer
 from day0.runs.schema import FINISHED, Attempt, AttemptStatus, Run
 
@@ -17,6 +19,19 @@ def current_view(parts: Parts, run: Run) -> RunView:
     return view.view(
         parts.ledger, run, build=at.engine_build, node=parts.node, images=at.images, nodes=parts.pool.count()
     )
+
+
+def policys_view(parts: Parts, run: Run) -> RunView:
+    """The same with what other runs on this engine build measured."""
+    seen = current_view(parts, run)
+    known = taught(
+        parts.ledger.gained(),
+        family=family_of(seen.model),
+        accelerator=run.request.target.accelerator,
+        build=seen.engine.build,
+        run=run.id,
+    )
+    return seen.model_copy(update={"experience": known})
 
 
 def climb_inputs(parts: Parts, run: Run, attempt: Attempt | None = None) -> ClimbInputs:

@@ -1,14 +1,16 @@
-"""What an attempt's end teaches about failures that no known issue covers. Pure: attempts in, lessons out."""
+"""What an attempt's end teaches: failures that no known issue covers, and what its change brought. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from day0.agent.policy.decide import gain
 from day0.runs.candidate import Candidate
-from day0.runs.engine_facts import EngineFacts
+from day0.runs.engine_facts import EngineFacts, ModelFacts
 from day0.runs.facts import FailureClass, Rung, Verdict
+from day0.runs.gained import Gained
 from day0.runs.learned import Learned
-from day0.runs.schema import Attempt
+from day0.runs.schema import Attempt, AttemptStatus, RunRequest
 from day0.runs.workload import FlagValue
 from day0.tools.learned import line_of, packages_of, signature_of
 
@@ -38,6 +40,49 @@ def lessons(attempt: Attempt, attempts: Sequence[Attempt], engine: EngineFacts) 
         yield from _lesson(mine, attempt, parent.candidate, attempt.candidate, engine, mended=False)
     if theirs is not None and works(attempt):
         yield from _lesson(theirs, attempt, attempt.candidate, parent.candidate, engine, mended=True)
+
+
+ENDED = frozenset({AttemptStatus.KEPT, AttemptStatus.DISCARDED, AttemptStatus.FAILED})
+WHAT_CHARS = 200
+
+
+def family_of(model: ModelFacts) -> str:
+    """The class of a model's architecture, as far as gains of settings carry over between models."""
+    experts = "experts" if model.experts else "dense"
+    shared = "heads share keys" if model.kv_heads < model.heads else "heads of their own"
+    attention = "latent attention" if model.kv_lora_rank else shared
+    return f"{experts}, {attention}"
+
+
+def brought(
+    attempt: Attempt, attempts: Sequence[Attempt], request: RunRequest, model: ModelFacts, gpus: int = 0
+) -> Gained | None:
+    """What a finished experiment brought over its parent; None: it says nothing of its change.
+
+    Patches and tables are known by digests that mean nothing to another run: such changes are left out.
+    """
+    parent = next((a for a in attempts if a.id == attempt.parent), None)
+    if parent is None or attempt.status not in ENDED or parent.candidate.build != attempt.candidate.build:
+        return None
+    changed = attempt.candidate.changed(parent.candidate)
+    if not changed or {"patches", "tables"} & set(changed) or len(changed) > MOST_CHANGES:
+        return None
+    more = gain(attempt, parent, request, gpus)
+    failed = next((v for v in attempt.verdicts if not v.passed), None)
+    if more is None and attempt.status != AttemptStatus.FAILED:
+        return None
+    return Gained(
+        what=", ".join(f"{key} {old} -> {new}" for key, (old, new) in changed.items())[:WHAT_CHARS],
+        family=family_of(model),
+        accelerator=request.target.accelerator,
+        workload=request.workloads[0].name,
+        build=attempt.candidate.build,
+        expected=attempt.expected_gain,
+        measured=None if more is None else round(more, 4),
+        failure=str(failed.failure or "unknown") if more is None and failed is not None else "",
+        run=attempt.run,
+        attempt=attempt.id,
+    )
 
 
 def unexplained(attempt: Attempt) -> Verdict | None:

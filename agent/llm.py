@@ -28,7 +28,10 @@ LONGEST_WAIT_S = 30.0
 BREAKER_FAILURES = 2
 BREAKER_S = 300.0
 KEPT_CHARS = 40_000
+RENAMED = "max_completion_tokens"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# As the tokens of what a server did not count; about four characters make one.
+CHARS_A_TOKEN = 4
 # A body that names one of these says that the server does not know the tools API.
 NO_TOOLS = ("tool", "function", "unrecognized", "extra inputs", "not supported")
 
@@ -45,6 +48,7 @@ class Endpoint:
     usd_out: float = 0.0
     usd_cap: float | None = None
     calls_cap: int | None = None
+    tokens_cap: int | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Endpoint | None:
@@ -89,6 +93,7 @@ class OpenAILLM:
         self.endpoint, self.spent = endpoint, spent or Usage()
         self._sleep, self._clock, self._keep = sleep, clock, keep
         self._tools = True
+        self._limit = "max_tokens"
         self._failures, self._open_until = 0, 0.0
         self._client: Any = None
 
@@ -122,6 +127,9 @@ class OpenAILLM:
             raise LLMDown(f"the LLM's budget of {cap:g} USD is spent")
         if calls is not None and self.spent.calls >= calls:
             raise LLMDown(f"the {calls} LLM calls of this run are used up")
+        tokens, used = self.endpoint.tokens_cap, self.spent.prompt_tokens + self.spent.completion_tokens
+        if tokens is not None and used >= tokens:
+            raise LLMDown(f"the {tokens} LLM tokens of this run are used up")
 
     def _retried(self, asked: Asked) -> Told:
         import openai
@@ -150,28 +158,42 @@ class OpenAILLM:
     def _once(self, asked: Asked) -> Told:
         import openai
 
+        try:
+            return self._either(asked)
+        except openai.BadRequestError as error:
+            # reasoning models of some providers count what they think, and name the limit after that
+            if self._limit == RENAMED or RENAMED not in str(error.body or error.message):
+                raise
+            self._limit = RENAMED
+            return self._either(asked)
+
+    def _either(self, asked: Asked) -> Told:
+        """With the tools API where the server knows it, else in plain JSON."""
+        import openai
+
         if self._tools and asked.tools:
             try:
-                return self._told(self._send(asked, tools=True))
+                return self._told(asked, self._send(asked, tools=True))
             except (openai.BadRequestError, openai.UnprocessableEntityError, openai.NotFoundError) as error:
-                if not any(word in str(error.body or error.message).lower() for word in NO_TOOLS):
+                said = str(error.body or error.message)
+                if RENAMED in said or not any(word in said.lower() for word in NO_TOOLS):
                     raise
                 self._tools = False
             except openai.InternalServerError as error:
                 if error.status_code != 501:
                     raise
                 self._tools = False
-        return self._told(self._send(asked, tools=False))
+        return self._told(asked, self._send(asked, tools=False))
 
     def _send(self, asked: Asked, *, tools: bool) -> ChatCompletion:
         messages = [{"role": m.role, "content": self._hidden(m.content)} for m in asked.messages]
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {self._limit: asked.max_tokens}
         if tools:
-            more = {"tools": [schema(name) for name in asked.tools], "tool_choice": "auto"}
+            more |= {"tools": [schema(name) for name in asked.tools], "tool_choice": "auto"}
         elif asked.tools:
             messages.append({"role": "user", "content": explain([schema(name) for name in asked.tools])})
         answer: ChatCompletion = self._opened().chat.completions.create(
-            model=self.endpoint.model, messages=messages, max_tokens=asked.max_tokens, **more
+            model=self.endpoint.model, messages=messages, **more
         )
         return answer
 
@@ -190,15 +212,15 @@ class OpenAILLM:
             )
         return self._client
 
-    def _told(self, answer: ChatCompletion) -> Told:
-        choice = answer.choices[0].message
+    def _told(self, asked: Asked, answer: ChatCompletion) -> Told:
+        choice, cut_off = answer.choices[0].message, answer.choices[0].finish_reason == "length"
         text = choice.content or ""
         calls = tuple(
             (call.function.name, call.function.arguments or "{}")
             for call in choice.tool_calls or ()
             if call.type == "function"
         )
-        usage = self._usage(answer)
+        usage = self._usage(asked, answer)
         self.spent = Usage(
             calls=self.spent.calls + 1,
             prompt_tokens=self.spent.prompt_tokens + usage.prompt_tokens,
@@ -206,11 +228,21 @@ class OpenAILLM:
             usd=self.spent.usd + usage.usd,
         )
         # servers that ignore `tools` answer in prose with the JSON inside
-        return Told(text=text, calls=calls or calls_in(text), usage=usage, model=answer.model or self.endpoint.model)
+        return Told(
+            text=text,
+            calls=calls or calls_in(text),
+            usage=usage,
+            model=answer.model or self.endpoint.model,
+            cut_off=cut_off,
+        )
 
-    def _usage(self, answer: ChatCompletion) -> Usage:
+    def _usage(self, asked: Asked, answer: ChatCompletion) -> Usage:
+        """As the server counted; where it did not, by the characters, so that a cap holds all the same."""
         used = answer.usage
         sent, got = (used.prompt_tokens or 0, used.completion_tokens or 0) if used else (0, 0)
+        if used is None:
+            sent = sum(len(m.content) for m in asked.messages) // CHARS_A_TOKEN
+            got = len(str(answer.choices[0].message)) // CHARS_A_TOKEN
         usd = (sent * self.endpoint.usd_in + got * self.endpoint.usd_out) / 1e6
         return Usage(calls=1, prompt_tokens=sent, completion_tokens=got, usd=usd)
 
@@ -225,6 +257,7 @@ class OpenAILLM:
         self._keep(
             {
                 "purpose": asked.purpose,
+                "prompt": asked.prompt,
                 "model": told.model if told else self.endpoint.model,
                 "messages": [[m.role, cut(self._hidden(m.content), KEPT_CHARS)] for m in asked.messages],
                 "text": cut(self._hidden(told.text), KEPT_CHARS) if told else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -88,3 +88,5 @@ class Parts:
     vendor: Vendor | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     """records of LLM calls that are not yet in the ledger"""
+    upstream: Callable[[Sequence[str]], str] = field(default=lambda _: "upstream can't be asked here")
+    """what the engine's repository has about words"""

@@ -34,6 +34,10 @@ class Settings(BaseSettings):
     llm_api_key: SecretStr | None = None
     llm_max_calls: int = Field(default=1000, gt=0, description="LLM calls of one run, over all its processes")
     llm_budget_usd: float | None = Field(default=None, gt=0, description="needs the two prices")
+    llm_max_tokens: int = Field(default=50_000_000, gt=0, description="prompt and answer tokens of one run")
+    llm_prices: dict[str, tuple[float, float]] = Field(
+        default_factory=dict, description="model -> USD per million prompt and written tokens; the two below beat it"
+    )
     llm_usd_in: float = Field(default=0.0, ge=0, description="USD per million prompt tokens; 0 = unknown")
     llm_usd_out: float = Field(default=0.0, ge=0, description="USD per million written tokens; 0 = unknown")
     forge_to: str | None = Field(default=None, description="where `day0 publish` sends: owner/name, a bare repository")
@@ -72,9 +76,17 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _priced(self) -> Settings:
         """A budget without prices would never be spent."""
-        if self.llm_budget_usd is not None and not (self.llm_usd_in and self.llm_usd_out):
-            raise ValueError("llm_budget_usd caps nothing without llm_usd_in and llm_usd_out, USD per million tokens")
+        if self.llm_budget_usd is not None and not all(self.llm_price):
+            raise ValueError(
+                "llm_budget_usd caps nothing without llm_usd_in and llm_usd_out, or llm_prices, USD per million tokens"
+            )
         return self
+
+    @property
+    def llm_price(self) -> tuple[float, float]:
+        """USD per million prompt and written tokens of the configured model; 0 = unknown."""
+        known = self.llm_prices.get(self.llm_model or "", (0.0, 0.0))
+        return self.llm_usd_in or known[0], self.llm_usd_out or known[1]
 
     @classmethod
     def settings_customise_sources(

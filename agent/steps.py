@@ -9,15 +9,16 @@ from __future__ import annotations
 from functools import partial
 
 from day0.agent import crashpoints, story
+from day0.agent.answering import answer
 from day0.agent.climb import climb
-from day0.agent.gathering import climb_inputs, current_view, hangs_on_noise, note_admission
-from day0.agent.inputs import SERVER_LOG
-from day0.agent.learning import lessons
+from day0.agent.gathering import climb_inputs, current_view, hangs_on_noise, note_admission, policys_view
+from day0.agent.learning import brought, lessons
 from day0.agent.nodes import Ended, Work
 from day0.agent.parts import Parts
-from day0.agent.policy import decide, guard
-from day0.agent.policy.actions import Action, Finish, ReadLog, TryCandidate
-from day0.agent.policy.base import Answer, Proposal, RunView
+from day0.agent.policy import decide
+from day0.agent.policy.actions import Action, Finish, Sweep, TryCandidate
+from day0.agent.policy.base import Answer, Proposal
+from day0.agent.policy.context_facts import briefly
 from day0.agent.surveying import look
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Cancelled, Infrastructure, Refused
@@ -92,7 +93,9 @@ def told_of(action: Action, round_: int, proposal: Proposal) -> str:
         return f"{who}: {action.axis or 'a change'} ({action.expected_gain:+.0%} expected): {action.hypothesis}"
     if isinstance(action, Finish):
         return f"{who}: the search may end: {action.reason}"
-    return f"{who}: asks for the log of {action.attempt}"
+    if isinstance(action, Sweep):
+        return f"{who}: a sweep of {', '.join(sorted(action.space))}, {action.trials} points: {action.hypothesis}"
+    return f"{who}: asks: {briefly(action)}"
 
 
 def propose(parts: Parts, run_id: str) -> None:
@@ -102,7 +105,7 @@ def propose(parts: Parts, run_id: str) -> None:
         return
     if story.search_ended(parts.ledger, run_id) or story.open_proposal(parts.ledger, run_id):
         return
-    proposal = parts.policy.decide(current_view(parts, run))
+    proposal = parts.policy.decide(policys_view(parts, run))
     round_ = run.round + 1
     with parts.ledger.write(run_id) as writer:
         writer.set_round(round_)
@@ -124,7 +127,9 @@ def admit(parts: Parts, run_id: str) -> None:
     admitted: list[str] = []
     crafts: list[str] = []
     finish = next((a.reason for a in proposal.actions if isinstance(a, Finish)), "")
-    answers = [(n, a, answer(parts, a, seen)) for n, a in enumerate(proposal.actions) if not isinstance(a, Finish)]
+    answers = [
+        (n, a, answer(parts, run_id, a, seen)) for n, a in enumerate(proposal.actions) if not isinstance(a, Finish)
+    ]
     with parts.ledger.write(run_id) as writer:
         for number, action, found in answers:
             if isinstance(found, Candidate) and isinstance(action, TryCandidate) and action.crafted:
@@ -160,24 +165,6 @@ def admit(parts: Parts, run_id: str) -> None:
             first = ", once it is made" if action.crafted else ""
             tell(parts, run_id, 4, f"admitted{first}: it exists, is allowed, new, fits and can be paid for")
     crashpoints.reached("admitted")
-
-
-def answer(parts: Parts, action: TryCandidate | ReadLog, seen: RunView) -> Candidate | Refused | str:
-    """What comes of an action: a candidate that may climb, why not, or the lines of a log."""
-    if isinstance(action, ReadLog):
-        return read_log(parts, action)
-    check = partial(parts.engine.check, model=seen.model)
-    return guard.admit(action, seen, check=check)
-
-
-def read_log(parts: Parts, action: ReadLog) -> str:
-    """The end of an attempt's server log, cut to what was asked for; untrusted text."""
-    attempt = next((a for a in parts.ledger.attempts(parts.pump.run) if a.id == action.attempt), None)
-    stored = None if attempt is None else story.artifact(parts.ledger, attempt.id, SERVER_LOG)
-    if stored is None:
-        return f"no log of {action.attempt} is kept"
-    lines = parts.artifacts.get(stored).decode(errors="replace").splitlines()
-    return "\n".join([line[:400] for line in lines if action.grep in line][-action.lines :])
 
 
 def climb_some(parts: Parts, run_id: str) -> None:
@@ -260,4 +247,7 @@ def _finish(parts: Parts, run: Run, attempt: Attempt) -> None:
         writer.event("decided", end, attempt=attempt.id)
         for lesson in lessons(attempt, seen.attempts, seen.engine):
             writer.keep_learned(lesson)
+        ended = next(a for a in after if a.id == attempt.id)
+        if (found := brought(ended, seen.attempts, run.request, seen.model, gpus)) is not None:
+            writer.keep_gained(found)
     tell(parts, run.id, 6, f"{attempt.id.rpartition('-')[2]} {end.status}: {end.reason}")

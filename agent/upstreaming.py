@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,31 @@ def about(words: list[str], engine: str, newest: str, *, as_json: bool) -> None:
     rows = ((f"{f.repository}#{f.number}", "PR" if f.is_pull else "issue", f.state, line(f.title), f.url) for f in seen)
     if seen:
         table("upstream", ("number", "kind", "state", "title", "where"), rows)
+
+
+def answered(settings: Settings, engine: str, words: Sequence[str]) -> str:
+    """The same as lines of text, for whoever asks in the middle of a run; never raises for what can't be asked.
+
+    What is asked leaves this machine: no secret may be among the words.
+    """
+    from day0.runs.errors import Infrastructure
+    from day0.sandboxes.redact import Redactor
+    from day0.tools import upstream
+    from day0.tools.publish_text import OWNERS
+
+    hide = Redactor(settings.secrets)
+    if engine not in OWNERS:
+        return f"the repository of engine {engine} is not known"
+    if any(hide(word) != word for word in words):
+        return "words that look like a secret are not sent anywhere"
+    try:
+        with asked(settings) as where:
+            told = upstream.for_issue(where, list(words), engine=engine)
+    except Infrastructure as error:
+        return f"upstream can't be asked now: {line(str(error), 200)}"
+    seen = ([told.source] if told.source else []) + list(told.others)
+    rows = [f"{f.repository}#{f.number} {'PR' if f.is_pull else 'issue'} {f.state}: {f.title} {f.url}" for f in seen]
+    return "\n".join([f"{told.step}: {told.why}", *rows[:10]])
 
 
 def watch(run_id: str, *, as_json: bool) -> None:

@@ -12,6 +12,8 @@ from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import UserError
 from day0.runs.facts import PairMeasured
 from day0.runs.findings import NoiseFloor
+from day0.runs.gained import KIND as GAINED
+from day0.runs.gained import Gained
 from day0.runs.learned import KIND, Learned
 from day0.runs.ledger_facts import model_key
 from day0.runs.ledger_rows import BOOTS, CLIMBED, attempts_of, boots_of, event_of, read, read_object, run_of
@@ -160,6 +162,13 @@ class Reads:
         with reading(self._engine) as db:
             rows = db.execute(select(k.c.key, k.c.data).where(k.c.kind == KIND).order_by(k.c.key)).all()
         return tuple(read(Learned, row.data, f"learned issue {row.key}") for row in rows)
+
+    def gained(self) -> tuple[Gained, ...]:
+        """What experiments of all runs brought, on whatever build, by attempt."""
+        k = tables.knowledge
+        with reading(self._engine) as db:
+            rows = db.execute(select(k.c.key, k.c.data).where(k.c.kind == GAINED).order_by(k.c.key)).all()
+        return tuple(read(Gained, row.data, f"what attempt {row.key} brought") for row in rows)
 
     def _known(self, model: type[F], kind: str, key: str) -> F | None:
         k = tables.knowledge

@@ -10,6 +10,8 @@ from day0.runs import tables
 from day0.runs.engine_facts import EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import Conflict
 from day0.runs.findings import NoiseFloor
+from day0.runs.gained import KIND as GAINED
+from day0.runs.gained import Gained
 from day0.runs.learned import KIND, Learned
 from day0.runs.ledger_facts import model_key
 from day0.runs.ledger_rows import stamp, to_json
@@ -67,6 +69,10 @@ class Story:
         known = select(k.c.key).where(k.c.kind == KIND, k.c.key == lesson.key)
         if self._db.execute(known).scalar() is None:
             self._keep(KIND, lesson.key, lesson)
+
+    def keep_gained(self, gained: Gained) -> None:
+        """What an experiment brought, for later runs on the same build."""
+        self._keep(GAINED, gained.attempt, gained)
 
     def _keep(self, kind: str, key: str, facts: Frozen) -> None:
         k, data = tables.knowledge, to_json(facts)

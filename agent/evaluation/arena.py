@@ -14,11 +14,12 @@ from pathlib import Path
 
 from day0.agent import crafting, floor, referring, surveying, twin
 from day0.agent.climb import climb
+from day0.agent.evaluation import answers
 from day0.agent.evaluation.book import Book
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.lease import Facts
 from day0.agent.policy import decide, guard
-from day0.agent.policy.actions import Finish, ReadLog, TryCandidate
+from day0.agent.policy.actions import Action, Finish, Question, Sweep, TryCandidate
 from day0.agent.policy.base import Answer, Policy, Proposal, RunView, Usage
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, NodeLost, Refused
@@ -166,9 +167,10 @@ class Arena:
         check = partial(self.engine.check, model=seen.model)
         wanted: list[tuple[int, TryCandidate, Candidate]] = []
         for number, action in enumerate(proposal.actions):
-            if isinstance(action, ReadLog):
+            if isinstance(action, Question | Sweep):
                 asked += 1
-                self._tell(action, self._log(action))
+                said = answers.answer(self, action, seen)
+                self._tell(action, str(said), refused=isinstance(said, Refused))
             elif isinstance(action, TryCandidate):
                 found = guard.admit(action, seen, check=check)
                 if isinstance(found, Refused):
@@ -183,15 +185,8 @@ class Arena:
             began += self._queue(action, made, proposal.proposer) if made is not None else 0
         return began, crafted, asked
 
-    def _tell(self, action: TryCandidate | ReadLog, text: str, *, refused: bool = False) -> None:
+    def _tell(self, action: Action, text: str, *, refused: bool = False) -> None:
         self.book.answers.append(Answer(round=self.book.round, action=action, refused=refused, text=text))
-
-    def _log(self, action: ReadLog) -> str:
-        data = self.book.files.get((action.attempt, SERVER_LOG))
-        if data is None:
-            return f"no log of {action.attempt} is kept"
-        lines = data.decode(errors="replace").splitlines()
-        return "\n".join([line[:400] for line in lines if action.grep in line][-action.lines :])
 
     def _queue(self, action: TryCandidate, candidate: Candidate, proposer: str) -> bool:
         known = len(self.book.attempts())

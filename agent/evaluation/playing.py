@@ -29,6 +29,8 @@ from pydantic import Field
 
 TARGET = "mi355x-twin"
 POLICIES = ("playbook", "tpe", "random", "default", "llm")
+SCRIPTED = "scripted"
+"""`scripted:NAME` is a shipped scripted LLM; `@PROMPT` behind it or behind `llm` another version of the prompt"""
 SAMPLED = "sample:"
 CONTROL_HOURS = 10_000.0
 """Controls are limited by their number of attempts alone."""
@@ -49,6 +51,11 @@ class Job(Frozen):
     def control(self) -> bool:
         """Whether the policy goes on until its attempts are used up."""
         return self.policy in {"tpe", "random"}
+
+    @property
+    def led(self) -> bool:
+        """Whether an LLM leads, a real one or a shipped scripted one."""
+        return self.policy.partition("@")[0].partition(":")[0] in {"llm", SCRIPTED}
 
 
 def world_of(job: Job, home: Path | None = None) -> World:
@@ -76,7 +83,7 @@ def request_of(job: Job, found: World) -> RunRequest:
         revision=found.model.digest(),
         target=target,
         workloads=(workload_of(found),),
-        policy=job.policy,
+        policy="llm" if job.led else job.policy,
         seed=job.seed,
         budget_hours=CONTROL_HOURS if job.control else job.hours,
         max_attempts=job.most,
@@ -99,23 +106,42 @@ def policy_of(job: Job, settings: Settings) -> Policy:
             return Random(job.seed, check=check)
         case "default":
             return Default()
-        case "llm":
-            return _llm(settings)
+    if job.led:
+        kind, _, name = job.policy.partition("@")[0].partition(":")
+        prompt = prompt_of(job.policy)
+        return _scripted(name, prompt) if kind == SCRIPTED else _llm(settings, prompt)
     raise UserError(f"policy `{job.policy}` is unknown: choose of {', '.join(POLICIES)}")
 
 
-def _llm(settings: Settings) -> Policy:
+def _llm(settings: Settings, prompt: str) -> Policy:
     if not (settings.llm_base_url and settings.llm_model):
         raise UserError("policy `llm` needs DAY0_LLM_BASE_URL and DAY0_LLM_MODEL")
-    from day0.agent.llm import Endpoint, OpenAILLM
-    from day0.agent.policy.llm_policy import LLMPolicy
-    from day0.agent.prompts import load
-    from day0.sandboxes.redact import Redactor
+    from day0.agent.leading import llm_policy
 
-    key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else ""
-    endpoint = Endpoint(settings.llm_base_url, settings.llm_model, key)
-    llm = OpenAILLM(endpoint, keep=lambda _: None)
-    return LLMPolicy(llm, load(), check=Sglang().check, redact=Redactor(settings.secrets))
+    return llm_policy(settings, Sglang().check, prompt=prompt)
+
+
+def _scripted(name: str, prompt: str) -> Policy:
+    """A shipped scripted LLM by its name."""
+    from day0.agent import prompts, scripted_llm
+    from day0.agent.policy.llm_policy import LLMPolicy
+
+    if name not in scripted_llm.SHIPPED:
+        raise UserError(f"scripted LLM `{name}` is unknown: choose of {', '.join(scripted_llm.SHIPPED)}")
+    llm = scripted_llm.SHIPPED[name]()
+    return LLMPolicy(llm, prompts.load(prompt), version=prompt, check=Sglang().check)
+
+
+def prompt_of(policy: str) -> str:
+    """The prompt that a policy's name asks for, such as `llm@plan.v2`; default: the newest. Raises `UserError`."""
+    from day0.agent import prompts
+
+    name = policy.partition("@")[2] or prompts.PLAN
+    try:
+        prompts.load(name)
+    except (FileNotFoundError, ValueError):
+        raise UserError(f"prompt `{name[:60]}` is not shipped; there are {', '.join(prompts.names())}") from None
+    return name
 
 
 def play(job: Job, settings: Settings) -> Score:
@@ -188,6 +214,7 @@ def score(job: Job, arena: Arena, judge: Judge, won: Winner, *, ended: str, sear
         budget_hours=search_s / 3600 if job.control else job.hours,
         hours_to_95=next((at for at, part, _ in told if part >= SOLVED), None),
         tokens=arena.usage.prompt_tokens + arena.usage.completion_tokens,
+        usd=arena.usage.usd,
         best=judge.best,
         flags_solve=judge.flags_solve(),
         trail=told,

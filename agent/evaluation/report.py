@@ -42,7 +42,9 @@ def summary(scores: Iterable[Score]) -> list[dict[str, Any]]:
             "median_hours_to_95": round(median(r.counted_hours for r in rows), 3),
             "broken": sum(r.broken for r in rows),
             "refused": sum(r.refused for r in rows),
+            "median_hours": round(median(r.hours for r in rows), 2),
             "tokens": sum(r.tokens for r in rows),
+            "usd": round(sum(r.usd for r in rows), 4),
         }
         for policy, rows in by_policy(scores).items()
     ]
@@ -120,5 +122,5 @@ def _line(world: str, policy: str, rows: Sequence[Score]) -> tuple[str, ...]:
         hours if reached else f"never ({hours})",
         str(sum(r.refused for r in rows)),
         broken,
-        str(sum(r.tokens for r in rows)) if policy == "llm" else "",
+        str(sum(r.tokens for r in rows) or ""),
     )

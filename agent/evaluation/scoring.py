@@ -45,6 +45,7 @@ class Score(Frozen):
     budget_hours: float = Field(description="what a target that was never reached counts as")
     hours_to_95: float | None = Field(description="until the leader was first worth 95 %; None: never")
     tokens: int = Field(default=0, description="of the LLM, prompts and answers")
+    usd: float = Field(default=0.0, description="what its calls cost, where prices are known")
     best: float = Field(description="the oracle's best, output tok/s per node")
     flags_solve: bool = Field(description="flags and variables alone reach 95 % of the oracle's best")
     trail: tuple[tuple[float, float, str], ...] = Field(

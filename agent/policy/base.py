@@ -7,6 +7,7 @@ from typing import Protocol
 from day0.agent.policy.actions import Action
 from day0.runs.engine_facts import BootFacts, EngineFacts, ModelFacts, NodeFacts
 from day0.runs.errors import Infrastructure
+from day0.runs.gained import Taught
 from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt, RunRequest
 from day0.runs.values import Frozen, Map
@@ -53,6 +54,7 @@ class RunView(Frozen):
     patches: Map[Patch] = Field(default_factory=dict, description="digest -> patch made in this run")
     tables: Map[Table] = Field(default_factory=dict, description="digest -> table of tuned kernels made in this run")
     learned: tuple[KnownIssue, ...] = Field(default=(), description="failures that runs on this build saw before")
+    experience: tuple[Taught, ...] = Field(default=(), description="what other runs on this build measured")
     images: Map[str] = Field(default_factory=dict, description="digest -> name of further engine images of these nodes")
 
     def attempt(self, attempt_id: str) -> Attempt | None:
@@ -89,8 +91,9 @@ class Asked(Frozen):
 
     messages: tuple[Message, ...]
     tools: tuple[str, ...] = Field(default=(), description="names of allowed actions")
-    max_tokens: int = 4096
+    max_tokens: int = 8192
     purpose: str = "plan"
+    prompt: str = Field(default="", description="name of the system prompt's file, with its version")
 
 
 class Told(Frozen):
@@ -100,6 +103,7 @@ class Told(Frozen):
     calls: tuple[tuple[str, str], ...] = ()
     usage: Usage = Usage()
     model: str = ""
+    cut_off: bool = Field(default=False, description="it ran into the limit of tokens and is not whole")
 
 
 class LLM(Protocol):

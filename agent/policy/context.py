@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from day0.agent.policy.actions import Action
 from day0.agent.policy.axes import Offer, offers, site_of
 from day0.agent.policy.context_crafts import explained, fallbacks, made, named
+from day0.agent.policy.context_facts import beside, briefly, foretold, taught
 from day0.agent.policy.decide import gain, threshold, worth
 from day0.agent.policy.trials import standing
 from day0.agent.policy.untrusted import cut, fence, line
@@ -37,34 +38,39 @@ class Level:
     reasons: bool
     unusable: bool
     options: int
+    layouts: int
 
 
 LEVELS = (
-    Level(60, 8, 6000, True, True, 4),
-    Level(30, 4, 3000, True, True, 3),
-    Level(16, 2, 1500, True, False, 2),
-    Level(8, 2, 600, False, False, 1),
-    Level(4, 1, 200, False, False, 1),
+    Level(60, 8, 6000, True, True, 4, 8),
+    Level(30, 4, 6000, True, True, 3, 6),
+    Level(16, 2, 5000, True, False, 2, 4),
+    Level(8, 2, 1500, False, False, 1, 3),
+    Level(4, 1, 200, False, False, 1, 0),
 )
 
 
-def build(view: RunView, advice: Sequence[Action] = (), budget: int = BUDGET) -> str:
-    """The user message of a step: at most `budget` characters. Pure."""
-    text = ""
+def build(view: RunView, advice: Sequence[Action] = (), budget: int = BUDGET, *, room: int | None = None) -> str:
+    """The user message of a step: at most `budget` characters. `room`: own ideas that are affordable. Pure."""
+    text, offered = "", offers(site_of(view))
     for level in LEVELS:
-        text = "\n\n".join(part for part in _parts(view, advice, level) if part)
+        text = "\n\n".join(part for part in _parts(view, advice, level, offered, room) if part)
         if len(text) <= budget:
             return text
     return cut(text, budget)
 
 
-def _parts(view: RunView, advice: Sequence[Action], level: Level) -> tuple[str, ...]:
-    offered = offers(site_of(view))
+def _parts(
+    view: RunView, advice: Sequence[Action], level: Level, offered: Sequence[Offer], room: int | None
+) -> tuple[str, ...]:
     return (
-        _task(view),
+        _task(view, room),
         _place(view),
+        foretold(view, level.layouts),
         _standing(view, offered),
         _attempts(view, level),
+        beside(view, level.attempts // 4),
+        taught(view, level.attempts // 4),
         _axes(offered, level),
         made(view) if site_of(view).kind != "cpu" else "",
         _advice(advice),
@@ -72,10 +78,12 @@ def _parts(view: RunView, advice: Sequence[Action], level: Level) -> tuple[str, 
     )
 
 
-def _task(view: RunView) -> str:
+def _task(view: RunView, room: int | None) -> str:
     request = view.request
     rows = [f"# Task\nObjective: {request.objective.value}. Round {view.round}. Attempts left: {view.attempts_left}."]
     rows.append(f"Node seconds left for the search: {view.budget_left_s:.0f}.")
+    if room is not None:
+        rows.append(f"Ideas of your own that the budget pays for beside the playbook's plan: {room}.")
     for number, work in enumerate(request.workloads):
         slo = work.slo
         ttft = f"p{slo.ttft_percentile} TTFT <= {slo.ttft_ms:g} ms" if slo.ttft_ms else "TTFT free"
@@ -152,11 +160,13 @@ def _row(attempt: Attempt, view: RunView, level: Level) -> str:
         for k, (old, new) in changes.items()
     )
     knee = attempt.knee(view.request.workloads[0].name)
-    figures = f"knee {knee.rate_rps:.3g} req/s, {knee.goodput_tok_s:.4g} tok/s" if knee else "no knee"
+    figures = f"knee {knee.told()} req/s, {knee.goodput_tok_s:.4g} tok/s" if knee else "no knee"
+    failed = next((v for v in attempt.verdicts if not v.passed), None)
+    ended = attempt.status.value + (f" at {failed.rung.value}" if failed else "")
     points = [p for _, rung, p in attempt.points if rung == Rung.MEASURE and not p.void]
     misses = sorted({m for p in points for m in p.misses})
     more = gain(attempt, parent, view.request, view.node.gpus) if parent else None
-    rows = f"{attempt.id} [{attempt.status.value}] {moved or 'the defaults'} (on {attempt.parent or '-'}): {figures}"
+    rows = f"{attempt.id} [{ended}] {moved or 'the defaults'} (on {attempt.parent or '-'}): {figures}"
     rows += f", {more:+.1%} over its parent" if more is not None else ""
     rows += fallbacks(attempt, view)
     if level.reasons:
@@ -190,7 +200,7 @@ def _answers(view: RunView, level: Level) -> str:
         return ""
     rows = ["# Answers and refusals, latest last"]
     for answer in view.answers[-level.answers :]:
-        label = f"{'refused' if answer.refused else 'answer'} to {answer.action.kind} in round {answer.round}"
+        label = f"{'refused' if answer.refused else 'answer'} to {briefly(answer.action)} in round {answer.round}"
         rows.append(fence(answer.text, label, level.answer_chars))
     return "\n".join(rows)
 

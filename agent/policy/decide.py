@@ -31,6 +31,9 @@ PATIENCE = 8
 CERTAIN = 0.15
 """A gain beyond which no noise floor that a node is likely to have turns a verdict round: five times its prior."""
 
+UNCOUNTED = frozenset({"stand-in", "llm"})
+"""proposers whose vain experiments are no reason to end the search"""
+
 # The candidate works; it is only not better. Every other failed rung means that it doesn't work.
 WORKS_ALL_THE_SAME = frozenset(
     {FailureClass.NOT_PROMISING, FailureClass.BELOW_SLO, FailureClass.NOT_BETTER, FailureClass.NOT_STABLE}
@@ -191,13 +194,14 @@ def fruitless(attempts: Sequence[Attempt]) -> int:
     """Finished experiments since the last one that was kept.
 
     Counts what was measured or failed by its own fault. Refused and cancelled attempts cost nothing, void ones
-    say nothing, and what a stand-in tried while the LLM was away is never held against the search.
+    say nothing. What a stand-in tried while the LLM was away is never held against the search, nor are an LLM's own
+    ideas, which have a patience of their own (`day0.agent.policy.turns`): else they would end the playbook's search.
     """
     count = 0
     for attempt in sorted(attempts, key=lambda a: a.number):
         if attempt.status == AttemptStatus.KEPT:
             count = 0
-        elif attempt.status in {AttemptStatus.DISCARDED, AttemptStatus.FAILED} and attempt.proposer != "stand-in":
+        elif attempt.status in {AttemptStatus.DISCARDED, AttemptStatus.FAILED} and attempt.proposer not in UNCOUNTED:
             count += 1
     return count
 

@@ -1,7 +1,9 @@
 """An LLM as the policy: it sees the context, acts through tools, and is told why where an action can't be taken.
 
-Three tries; then, or when the endpoint is away, the playbook takes the step and the note says so. Nothing that an
-LLM writes becomes a number: its expectations are kept as expectations, measurements come from the ladder alone.
+Three tries; then, or when the endpoint is away, the playbook takes the step and the note says so. The LLM leads while
+the budget also pays for what the playbook may still want (`turns`); else the playbook takes the step and nobody is
+asked. Nothing that an LLM writes becomes a number: its expectations are kept as expectations, measurements come from
+the ladder alone.
 """
 
 from __future__ import annotations
@@ -10,14 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from day0.agent.policy.actions import Action, Finish, TryCandidate
+from day0.agent.policy import critic, sweeps, turns
+from day0.agent.policy.actions import Finish, TryCandidate
 from day0.agent.policy.base import LLM, Asked, LLMDown, Message, Proposal, Told, Usage
-from day0.agent.policy.calls import TOOLS, ReadHelp, parse
-from day0.agent.policy.context import BUDGET, build, help_text
+from day0.agent.policy.calls import TOOLS
+from day0.agent.policy.context import BUDGET, build
 from day0.agent.policy.decide import PATIENCE
 from day0.agent.policy.guard import Check, admit, check_flags
+from day0.agent.policy.hearing import Heard, Turn, experiments, said
 from day0.agent.policy.playbook import Playbook
-from day0.agent.policy.untrusted import cut, fence, redact
+from day0.agent.policy.turns import STAND_IN
+from day0.agent.policy.untrusted import fence, redact
 from day0.runs.errors import Refused
 
 if TYPE_CHECKING:
@@ -25,23 +30,28 @@ if TYPE_CHECKING:
 
 TRIES = 3
 QUESTIONS = 3
-STAND_IN = "stand-in"
-"""Proposer of what the playbook tried in the LLM's place; such attempts never count as "no improvement"."""
+ADVICE = 3
+
+__all__ = ["QUESTIONS", "STAND_IN", "TRIES", "LLMPolicy"]
 
 
 @dataclass
-class _Heard:
-    """What one answer amounts to."""
+class _Talk:
+    """A conversation of one step, and what it cost so far."""
 
-    actions: list[Action] = field(default_factory=list)
+    messages: list[Message]
+    usage: Usage = field(default_factory=Usage)
+    tries: int = 0
+    questions: int = 0
     problems: list[str] = field(default_factory=list)
-    help: list[str] = field(default_factory=list)
+    objected: set[str] = field(default_factory=set)
 
 
 class LLMPolicy:
     """Proposes what an LLM asks for, as far as the guard lets it; the playbook advises it and stands in for it.
 
-    `prompt` is the system prompt; `redact` removes secrets that are known by value, after those known by form.
+    `prompt` is the system prompt and `version` its file's name; `critic` (name, text) that of the second look at its
+    patches. `redact` removes secrets that are known by value, after those known by form.
     """
 
     name = "llm"
@@ -51,116 +61,131 @@ class LLMPolicy:
         llm: LLM,
         prompt: str,
         *,
+        version: str = "",
+        critic: tuple[str, str] | None = None,
         batch: int = 1,
         patience: int = PATIENCE,
         check: Check = check_flags,
         redact: Callable[[str], str] = redact,
         budget: int = BUDGET,
     ) -> None:
-        self.llm, self.prompt, self.batch, self.check, self.redact, self.budget = (
-            llm,
-            prompt,
-            batch,
-            check,
-            redact,
-            budget,
-        )
-        self.adviser = Playbook(batch=max(3, batch), patience=patience, check=check)
-        self.stand_in = Playbook(batch=batch, patience=patience, check=check)
+        self.llm, self.prompt, self.version, self.critic = llm, prompt, version, critic
+        self.batch, self.patience, self.check, self.redact, self.budget = batch, patience, check, redact, budget
+        self.adviser = Playbook(batch=max(ADVICE, batch), patience=patience, check=check)
 
     def decide(self, view: RunView) -> Proposal:
-        """The LLM's actions for this round. Never raises `LLMDown`."""
-        advised = self.adviser.decide(view)
+        """The LLM's actions for this round, or the playbook's. Never raises `LLMDown`."""
+        advised = self._advised(view)
         if not advised.actions:
             return advised
-        messages = [
-            Message(role="system", content=self.prompt),
-            Message(role="user", content=self.redact(build(view, advised.actions, self.budget))),
+        finished = isinstance(advised.actions[0], Finish)
+        room = turns.room(view, finished=finished, patience=self.patience)
+        if room < 1:
+            return self._playbooks(advised, turns.why_none(view, self.patience))
+        if (swept := self._swept(view)) is not None:
+            return swept
+        step = advised.actions[: self.batch]
+        turn = Turn(view, step, finished, room, self.batch, self.check, self.patience, self.redact)
+        return self._asked(turn, advised)
+
+    def _advised(self, view: RunView) -> Proposal:
+        """What the playbook would do, by the fair part of the evidence; what the LLM tried already is left out."""
+        proposal = self.adviser.decide(turns.fair(view))
+        new = [
+            a
+            for a in proposal.actions
+            if not isinstance(a, TryCandidate) or not isinstance(admit(a, view, check=self.check), Refused)
         ]
-        usage, tries, questions = Usage(), 0, 0
-        problems: list[str] = []
-        while tries < TRIES:
+        if proposal.actions and not new:
+            new = [Finish(reason="no axis is left that promises a gain")]
+        return proposal.model_copy(update={"actions": tuple(new)})
+
+    def _playbooks(self, advised: Proposal, why: str, usage: Usage | None = None, proposer: str = "") -> Proposal:
+        """The playbook's own step."""
+        told = f"{why}; the playbook took this step"
+        change = {"actions": advised.actions[: self.batch], "note": told, "usage": usage or Usage()}
+        return advised.model_copy(update={**change, "proposer": proposer or advised.proposer})
+
+    def _swept(self, view: RunView) -> Proposal | None:
+        """The next point of a sweep that the LLM began."""
+        running = sweeps.open_sweep(view)
+        action = sweeps.following(*running, view, self.check) if running is not None else None
+        if running is None or action is None:
+            return None
+        made = len(sweeps.trials(view, running[0]))
+        return Proposal(
+            proposer=self.name, actions=(action,), note=f"{running[0]}: point {made + 1} of {running[1].trials}"
+        )
+
+    def _asked(self, turn: Turn, advised: Proposal) -> Proposal:
+        context = build(turn.view, advised.actions, self.budget, room=turn.room)
+        talk = _Talk(
+            [Message(role="system", content=self.prompt), Message(role="user", content=self.redact(context))],
+        )
+        while talk.tries < TRIES:
             try:
-                told = self.llm.ask(Asked(messages=tuple(messages), tools=tuple(TOOLS)))
+                told = self.llm.ask(Asked(messages=tuple(talk.messages), tools=tuple(TOOLS), prompt=self.version))
             except LLMDown as down:
-                return self._stand_in(view, usage, f"the LLM is not reachable ({redact(str(down))[:200]})")
-            usage = _sum(usage, told.usage)
-            heard = self._hear(told, view)
-            if heard.actions:
-                note = "refused beside it: " + "; ".join(heard.problems) if heard.problems else ""
-                return Proposal(proposer=self.name, actions=tuple(heard.actions), note=note[:1000], usage=usage)
-            if heard.help and questions < QUESTIONS:
-                questions += 1
-            else:
-                tries += 1
-                problems = heard.problems or ["the answer had no tool call"]
-            messages += [
-                Message(role="assistant", content=_said(told)),
-                Message(role="user", content=self._reply(heard)),
-            ]
-        return self._stand_in(view, usage, f"the LLM's answer was no use {TRIES} times ({'; '.join(problems)[:400]})")
+                why = f"the LLM is not reachable ({redact(str(down))[:200]})"
+                return self._playbooks(advised, why, talk.usage, STAND_IN)
+            talk.usage = _sum(talk.usage, told.usage)
+            heard = turn.hear(told)
+            self._criticised(heard, turn, talk)
+            if (made := self._taken(heard, turn, advised, talk)) is not None:
+                return made
+            self._again(told, heard, talk)
+        why = f"the LLM's answer was no use {TRIES} times ({'; '.join(talk.problems)[:400]})"
+        return self._playbooks(advised, why, talk.usage, STAND_IN)
 
-    def _hear(self, told: Told, view: RunView) -> _Heard:
-        heard, seen = _Heard(), set[str]()
-        for name, arguments in told.calls[:16]:
-            try:
-                call = parse(name, arguments)
-            except Refused as refused:
-                heard.problems.append(refused.reason)
+    def _taken(self, heard: Heard, turn: Turn, advised: Proposal, talk: _Talk) -> Proposal | None:
+        """The proposal that an answer amounts to; None: none."""
+        note = "refused beside it: " + "; ".join(heard.problems) if heard.problems else ""
+        if heard.actions:
+            whose = self.name if heard.own else advised.proposer
+            note = note or ("" if heard.own else "the LLM follows the playbook")
+            return Proposal(proposer=whose, actions=tuple(heard.actions), note=note[:1000], usage=talk.usage)
+        if heard.finish and not turn.finished:
+            return self._playbooks(advised, f"the LLM would finish ({heard.finish[:200]})", talk.usage)
+        if heard.finish:
+            done = Finish(reason=heard.finish[:600])
+            return Proposal(proposer=self.name, actions=(done,), note=note[:1000], usage=talk.usage)
+        return None
+
+    def _criticised(self, heard: Heard, turn: Turn, talk: _Talk) -> None:
+        """Patches that the critic objects to go back once, with its reason."""
+        for action in experiments(heard.actions) if self.critic is not None else ():
+            if not action.diff or action.diff in talk.objected or talk.objected:
                 continue
-            if isinstance(call, ReadHelp):
-                heard.help.append(help_text(view, call.word))
-            elif reason := self._against(call, view, seen):
-                heard.problems.append(reason)
-            elif len(heard.actions) < self.batch:
-                heard.actions.append(_plain(call, self.redact))
-        return heard
+            talk.objected.add(action.diff)
+            against, cost = critic.objection(self.llm, self.critic, action, turn.view)  # type: ignore[arg-type]
+            talk.usage = _sum(talk.usage, cost)
+            if against:
+                heard.actions.remove(action)
+                heard.own -= 1
+                heard.problems.append(f"a second look at the patch says: {against}; mend it, or send it again as it is")
 
-    def _against(self, call: Action, view: RunView, seen: set[str]) -> str:
-        if isinstance(call, Finish):
-            measured = len(view.attempts) > 1 or view.attempts_left <= 0
-            return (
-                "" if measured else "nothing beside the baseline was tried; finish is for when nothing promises a gain"
-            )
-        if not isinstance(call, TryCandidate):
-            return "" if view.attempt(call.attempt) else f"there is no attempt {call.attempt[:60]!r}"
-        candidate = admit(call, view, check=self.check)
-        if isinstance(candidate, Refused):
-            return candidate.reason
-        crafted = f"{call.codemods} {call.diff} {call.tune}" if call.crafted else ""
-        if candidate.digest() + crafted in seen:
-            return "the same candidate twice in one answer"
-        seen.add(candidate.digest() + crafted)
-        return ""
+    def _again(self, told: Told, heard: Heard, talk: _Talk) -> None:
+        """Tells what was wrong, or answers what was asked, and counts it."""
+        if heard.texts and talk.questions < QUESTIONS:
+            talk.questions += 1
+        else:
+            talk.tries += 1
+            if told.cut_off:
+                heard.problems.append("the answer was cut off at the limit of tokens: make fewer and shorter calls")
+            talk.problems = heard.problems or ["the answer had no tool call"]
+        talk.messages += [
+            Message(role="assistant", content=self.redact(said(told))),
+            Message(role="user", content=self._reply(heard)),
+        ]
 
-    def _reply(self, heard: _Heard) -> str:
-        parts = list(heard.help)
+    def _reply(self, heard: Heard) -> str:
+        parts = list(heard.texts)
         if heard.problems:
             parts.append("Refused:\n" + "\n".join(f"- {fence(p, 'reason', 400)}" for p in heard.problems[:6]))
         if not parts:
             parts.append("There was no tool call in this answer.")
         parts.append(f"Call one of the tools now: {', '.join(TOOLS)}.")
         return self.redact("\n\n".join(parts))
-
-    def _stand_in(self, view: RunView, usage: Usage, why: str) -> Proposal:
-        proposal = self.stand_in.decide(view)
-        note = f"{why}; the playbook took this step"
-        return proposal.model_copy(update={"proposer": STAND_IN, "note": note, "usage": usage})
-
-
-def _plain(action: Action, hide: Callable[[str], str]) -> Action:
-    """The action with its free text stripped of secrets."""
-    if isinstance(action, TryCandidate):
-        return action.model_copy(update={"hypothesis": hide(action.hypothesis), "axis": hide(action.axis)[:80]})
-    if isinstance(action, Finish):
-        return action.model_copy(update={"reason": hide(action.reason)})
-    return action
-
-
-def _said(told: Told) -> str:
-    """What the LLM answered, as it is put back before it."""
-    calls = "\n".join(f"{name}({cut(arguments, 1000)})" for name, arguments in told.calls[:8])
-    return cut("\n".join(part for part in (told.text, calls) if part) or "(nothing)", 4000)
 
 
 def _sum(one: Usage, two: Usage) -> Usage:

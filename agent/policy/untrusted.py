@@ -11,7 +11,7 @@ ESCAPES = re.compile(
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Invisible marks that reorder or hide text: zero width, bidirectional, tag characters, line separators.
 INVISIBLE = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
-FENCES = re.compile(r"<{2,}|>{2,}|`{3,}")
+FENCES = re.compile(r"<{3,}|>{3,}|`{3,}")
 SECRETS = re.compile(
     r"\b(sk-[A-Za-z0-9_-]{8,}|hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
     r"|xox[abprs]-[\w-]{8,}|AKIA[0-9A-Z]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,})"
@@ -57,4 +57,4 @@ def fence(text: str, label: str, limit: int) -> str:
     # a flood is cut roughly before it is cleaned, far from what is kept in the end, and exactly afterwards
     rough = cut(text, 8 * limit + 1000)
     body = FENCES.sub("«»", cut(redact(clean(rough)), limit))
-    return f"<<<data {line(label, 80)}\n{body}\n>>>"
+    return f"<<<data {line(label, 200)}\n{body}\n>>>"

@@ -1,0 +1,95 @@
+"""Whose turn it is: the LLM leads while what is left of the budget also pays for all that the playbook may still want.
+
+So a run that an LLM leads ends no worse than the playbook alone, whatever the LLM does: its own ideas are paid from
+what the playbook would leave over, they end after as many in a row without a gain as the playbook's own patience has,
+and what they show is evidence for the playbook only where it was a fair trial. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from day0.agent.policy.decide import PATIENCE, cost, fruitless
+from day0.runs.schema import AttemptStatus
+
+if TYPE_CHECKING:
+    from day0.agent.policy.base import RunView
+    from day0.runs.schema import Attempt
+
+LLM = "llm"
+STAND_IN = "stand-in"
+"""Proposer of what the playbook tried in the LLM's place; such attempts never count as "no improvement"."""
+PLAYBOOKS = frozenset({"playbook", STAND_IN})
+PLAN = 10
+"""experiments that the playbook may want beside its patience: with it, what it took at most in the shipped worlds"""
+DEARER = 1.5
+"""an idea of the LLM's may cost so much more than a typical experiment: boots that hang, tuned kernels apart"""
+TUNE_S = 3 * 3600.0
+"""node seconds that tuning kernels may take (`day0.agent.crafting`)"""
+FIRST = 1
+"""own ideas that it may try however small the budget is; each that was kept allows one more"""
+
+
+def needed(view: RunView, patience: int = PATIENCE) -> int:
+    """Experiments that the playbook may still want."""
+    made = sum(1 for a in view.attempts if a.proposer in PLAYBOOKS)
+    return max(0, patience - fruitless(view.attempts)) + max(0, PLAN - made)
+
+
+def spare_s(view: RunView, needs: int) -> float:
+    """Node seconds of the search that the playbook's `needs` experiments would leave over."""
+    return view.budget_left_s - needs * (cost(view.attempts) or 0.0)
+
+
+def vain(view: RunView) -> int:
+    """The LLM's own experiments since the last one, of whomever, that was kept."""
+    count = 0
+    for attempt in sorted(view.attempts, key=lambda a: a.number):
+        if attempt.status == AttemptStatus.KEPT:
+            count = 0
+        elif attempt.proposer == LLM and attempt.status in {AttemptStatus.DISCARDED, AttemptStatus.FAILED}:
+            count += 1
+    return count
+
+
+def room(view: RunView, *, finished: bool, patience: int = PATIENCE) -> int:
+    """How many own ideas the LLM may try now; `finished`: the playbook has none left."""
+    typical = cost(view.attempts) or 0.0
+    needs = 0 if finished else needed(view, patience)
+    most = view.attempts_left - needs
+    if typical:
+        most = min(most, int(max(0.0, spare_s(view, needs)) / (DEARER * typical)))
+    if not finished and view.attempts_left > 1 and view.budget_left_s > 2 * typical:
+        most = max(most, _credit(view.attempts))
+    return max(0, min(most, patience - vain(view)))
+
+
+def why_none(view: RunView, patience: int = PATIENCE) -> str:
+    """Why there is no room, for people."""
+    if (tries := vain(view)) >= patience:
+        return f"{tries} of the LLM's experiments in a row brought no improvement"
+    return f"what is left of the budget pays for the {needed(view, patience)} experiments that the playbook may want"
+
+
+def _credit(attempts: tuple[Attempt, ...]) -> int:
+    own = [a for a in attempts if a.proposer == LLM]
+    kept = sum(1 for a in own if a.status == AttemptStatus.KEPT)
+    return FIRST + kept - (len(own) - kept)
+
+
+def fair(view: RunView) -> RunView:
+    """The view without trials that say nothing of what they changed: the LLM's, on what did not work, or on its patch.
+
+    A change that fails on a parent that failed already, or together with a patch of the LLM's own, proves nothing
+    about the change.
+    """
+    by_id = {a.id: a for a in view.attempts}
+    shown = tuple(a for a in view.attempts if a.proposer != LLM or _fair(a, by_id.get(a.parent or ""), view))
+    return view if len(shown) == len(view.attempts) else view.model_copy(update={"attempts": shown})
+
+
+def _fair(attempt: Attempt, parent: Attempt | None, view: RunView) -> bool:
+    if attempt.status == AttemptStatus.KEPT:
+        return True
+    own = [d for d in attempt.candidate.patches if d in view.patches and view.patches[d].author == LLM]
+    return parent is not None and parent.status == AttemptStatus.KEPT and not own

@@ -1,0 +1,89 @@
+"""A scripted LLM that mends engine source through the tools, as a good model would: by log, search, source, patch.
+
+It follows the playbook until a log tells of a function that gave something else than it should, looks where that is
+defined, reads the file, and writes a patch from what it read. What it knows beforehand are only the mends themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from itertools import repeat
+
+from day0.agent.policy.base import Asked, Told
+from day0.agent.scripted_llm import COST, ScriptedLLM, advised, call, leader
+
+MENDS: Mapping[str, str] = {
+    "    return heads": "    return min(pieces * heads, 4 * 256)",
+    "    return rank * (experts // 8)": (
+        "    whole, rest = divmod(experts, ranks)\n    return rank * whole + min(rank, rest)"
+    ),
+}
+"""line of a file -> what takes its place"""
+_WRONG = re.compile(r"(\w+)\([\d, ]+\) = \S+, not ")
+_ANSWER = re.compile(r"^<<<data answer to (\w+) (\S+)(.*?) in round \d+\n(.*?)\n>>>", re.M | re.S)
+_FAILED = re.compile(r"^(\S+) \[failed", re.M)
+
+
+def engineer(mends: Mapping[str, str] = MENDS) -> ScriptedLLM:
+    """Reads, searches and patches; in between it follows the advice."""
+
+    def turn(asked: Asked) -> Told:
+        text = asked.messages[1].content
+        asked_for = {(tool, attempt, rest) for tool, attempt, rest, _ in _ANSWER.findall(text)}
+        for tool, attempt, _, body in reversed(_ANSWER.findall(text)):
+            if (told := _next(tool, attempt, body, mends)) is not None and not _done(told, asked_for, text):
+                return told
+        for attempt in [*_FAILED.findall(text)[-1:], leader(asked)]:
+            told = call("read_log", attempt=attempt, lines=200)
+            if not any(tool == "read_log" and a == attempt for tool, a, _ in asked_for) and attempt not in read:
+                read.add(attempt)
+                return told
+        advice = [dict(one) for one in advised(asked)]
+        calls = tuple((str(one.pop("kind")), json.dumps(one)) for one in advice)
+        return Told(text="Following the playbook.", calls=calls[:1], usage=COST, model="scripted-engineer")
+
+    read = set[str]()
+    return ScriptedLLM(repeat(turn))
+
+
+def _next(tool: str, attempt: str, body: str, mends: Mapping[str, str]) -> Told | None:
+    """What an answer leads to."""
+    if tool == "read_log" and (wrong := _WRONG.search(body)):
+        return call("grep_source", attempt=attempt, text=f"def {wrong[1]}(")
+    if tool == "grep_source" and (place := re.match(r"(\S+?):(\d+):", body)):
+        return call("read_source", attempt=attempt, path=place[1])
+    if tool == "read_source":
+        path, _, source = body.partition("\n")
+        return _patch(attempt, path.partition(",")[0], source + "\n", mends)
+    return None
+
+
+def _patch(attempt: str, path: str, source: str, mends: Mapping[str, str]) -> Told | None:
+    old = next((line for line in mends if f"{line}\n" in source), None)
+    if old is None:
+        return None
+    after = source.replace(f"{old}\n", f"{mends[old]}\n")
+    lines = difflib.unified_diff(
+        source.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{path}", f"b/{path}"
+    )
+    return call(
+        "write_patch",
+        parent=attempt,
+        diff=f"diff --git a/{path} b/{path}\n" + "".join(lines),
+        hypothesis=f"{old.strip()} is not what the function promises",
+        expected_gain=0.5,
+    )
+
+
+def _done(told: Told, asked_for: set[tuple[str, str, str]], text: str) -> bool:
+    """Whether that was asked or sent before."""
+    name, arguments = told.calls[0]
+    given = json.loads(arguments)
+    if name == "grep_source":
+        return any(tool == name and given["text"] in rest for tool, _, rest in asked_for)
+    if name == "read_source":
+        return any(tool == name and given["path"] in rest for tool, _, rest in asked_for)
+    return " by llm, changes " in text or "refused to try_candidate" in text
