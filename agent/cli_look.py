@@ -78,6 +78,17 @@ def replay(
     raise typer.Exit(replaying.replay(file, model, as_json=json))
 
 
+def replay_llm(
+    run: Run,
+    prompt: Annotated[str, typer.Option(help="a shipped prompt's name; default: the one that was asked with")] = "",
+    json: Json = False,
+) -> None:
+    """Decide a run's rounds once more from the LLM's recorded answers; nothing is asked, nothing is started."""
+    from day0.agent import replaying_llm
+
+    replaying_llm.replay(run, prompt, as_json=json)
+
+
 def diagnose(logfile: Annotated[Path, typer.Argument(help="log of a server that failed")], json: Json = False) -> None:
     """Why a server did not start or died: class, evidence line, known issue. Exits 0 for `unknown` too."""
     from day0.agent import looking
@@ -89,3 +100,4 @@ def add_to(app: typer.Typer) -> None:
     """Registers this module's commands."""
     for command in (show, attempts, log, compare, report, recipe, replay, diagnose):
         app.command()(command)
+    app.command("replay-llm")(replay_llm)

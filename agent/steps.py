@@ -7,6 +7,7 @@ changes nothing (S08). Each ends with one transaction that also appends its even
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from day0.agent import crashpoints, story
 from day0.agent.answering import answer
@@ -17,8 +18,8 @@ from day0.agent.nodes import Ended, Work
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.policy.actions import Action, Finish, Sweep, TryCandidate
-from day0.agent.policy.base import Answer, Proposal
-from day0.agent.policy.context_facts import briefly
+from day0.agent.policy.base import Answer, Proposal, RunView
+from day0.agent.policy.context_facts import SHOWN, briefly
 from day0.agent.surveying import look
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Cancelled, Infrastructure, Refused
@@ -98,6 +99,14 @@ def told_of(action: Action, round_: int, proposal: Proposal) -> str:
     return f"{who}: asks: {briefly(action)}"
 
 
+def saw(seen: RunView) -> dict[str, Any]:
+    """What a view holds that the ledger alone does not tell later, for `day0 replay-llm`."""
+    shown = seen.experience[:SHOWN]
+    return seen.model_dump(mode="json", include={"noise", "budget_left_s", "attempts_left"}) | {
+        "experience": [one.model_dump(mode="json") for one in shown]
+    }
+
+
 def propose(parts: Parts, run_id: str) -> None:
     """Asks the policy for the next experiments, unless some are still to climb or the search has ended."""
     run = parts.ledger.run(run_id)
@@ -105,13 +114,17 @@ def propose(parts: Parts, run_id: str) -> None:
         return
     if story.search_ended(parts.ledger, run_id) or story.open_proposal(parts.ledger, run_id):
         return
-    proposal = parts.policy.decide(policys_view(parts, run))
+    seen = policys_view(parts, run)
+    proposal = parts.policy.decide(seen)
     round_ = run.round + 1
     with parts.ledger.write(run_id) as writer:
         writer.set_round(round_)
         for number, call in enumerate(parts.calls):
             writer.add_llm_call({**call, "round": round_}, key=f"{round_}:{number}")
-        writer.event("proposed", {"round": round_, "proposal": proposal.model_dump(mode="json")}, key=f"round:{round_}")
+        told = {"round": round_, "proposal": proposal.model_dump(mode="json")}
+        if parts.calls:
+            told |= {"batch": parts.pool.count(), "seen": saw(seen)}
+        writer.event("proposed", told, key=f"round:{round_}")
     parts.calls.clear()
     for action in proposal.actions:
         tell(parts, run_id, 3, told_of(action, round_, proposal))

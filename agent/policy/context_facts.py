@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from day0.runs.workload import Workload
 
 
+SHOWN = 15
+"""rows of what earlier runs measured, at most"""
+
+
 def foretold(view: RunView, most: int) -> str:
     """The forecast of the node's layouts with what the silicon allows at most; empty where nothing is forecast."""
     site = site_of(view)
@@ -75,7 +79,7 @@ def beside(view: RunView, most: int) -> str:
 
 def taught(view: RunView, most: int) -> str:
     """What earlier runs on this build found of each kind of change."""
-    rows = [f"- {line(one.told(), 300)}" for one in view.experience[:most]]
+    rows = [f"- {line(one.told(), 300)}" for one in view.experience[: min(SHOWN, most)]]
     return "\n".join(["# What earlier runs on this engine build measured", *rows]) if rows else ""
 
 

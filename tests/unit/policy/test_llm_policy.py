@@ -25,7 +25,7 @@ def test_a_well_played_run_is_as_good_as_the_playbooks(make_node):
     ours.search(policy(scripted_llm.well()), 8)
     theirs.search(Playbook(), 8)
     assert ours.best() == pytest.approx(theirs.best())
-    assert {a.proposer for a in ours.attempts} == {"baseline", "llm"}
+    assert {a.proposer for a in ours.attempts} == {"baseline", "playbook"}, "it followed the advice"
 
 
 def test_an_action_of_its_own_is_taken(make_node):
@@ -74,7 +74,7 @@ def test_s55_the_second_try_may_be_right(make_node):
 def test_s55_and_s39_no_malicious_call_ever_gets_through(make_node):
     node = make_node()
     llm = scripted_llm.maliciously("r0.1")
-    for _ in range(14):
+    for _ in range(17):
         proposal = policy(llm).decide(node.view())
         assert proposal.proposer == STAND_IN
         for action in proposal.actions:
@@ -130,8 +130,12 @@ def test_finish_before_anything_was_tried_is_refused(make_node):
     assert policy(llm).decide(make_node().view()).proposer == "llm"
     node = make_node()
     node.search(Playbook(), 2)
-    done = policy(ScriptedLLM([call("finish", reason="nothing left")])).decide(node.view())
-    assert done.actions == (Finish(reason="nothing left"),)
+    goes_on = policy(ScriptedLLM([call("finish", reason="nothing left")])).decide(node.view())
+    assert goes_on.proposer == "playbook" and isinstance(goes_on.actions[0], TryCandidate)
+    assert "the LLM would finish (nothing left)" in goes_on.note
+    node.search(Playbook(patience=1000), 200)
+    done = policy(ScriptedLLM([call("finish", reason="nothing left")]), patience=1000).decide(node.view())
+    assert done.actions == (Finish(reason="nothing left"),) and done.proposer == "llm"
 
 
 def test_s42_numbers_that_it_claims_stay_expectations(make_node):
