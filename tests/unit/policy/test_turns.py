@@ -161,9 +161,8 @@ def _try(parent, flags):
 
 
 def test_several_candidates_in_one_call_are_taken_as_far_as_nodes_are_free(make_node):
-    some = [
-        {"parent": "r0.1", "flags": {"stream-interval": n}, "hypothesis": "h", "expected_gain": 0.1} for n in (2, 4)
-    ]
+    claim = {"parent": "r0.1", "hypothesis": "h", "expected_gain": 0.1}
+    some = [{**claim, "flags": {"stream-interval": n}} for n in (2, 4)]
     llm = ScriptedLLM([Told(calls=(("try_candidates", json.dumps({"candidates": some})),))])
     proposal = policy(llm, batch=2).decide(make_node().view())
     assert [dict(a.flags) for a in proposal.actions] == [{"stream-interval": 2}, {"stream-interval": 4}]
