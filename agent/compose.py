@@ -154,7 +154,6 @@ def policy(
     """The policy that was asked for, and why another one decides (empty: the asked one does).
 
     `earlier` are the LLM calls that this run made in other processes: its caps hold over all of them.
-    Raises `UserError` where it needs an extra that is not installed.
     """
     from day0.agent.policy.controls import Default, Random
     from day0.agent.policy.playbook import Playbook

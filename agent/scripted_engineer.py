@@ -22,6 +22,11 @@ MENDS: Mapping[str, str] = {
     ),
 }
 """line of a file -> what takes its place"""
+DOUBTFUL = ("kv-cache-dtype", "chunked-prefill-size")
+"""flags that a bundle often holds, and that are worth a boot without them"""
+MADE = " by llm, changes "
+"""stands in a context where a patch of the LLM's was made"""
+_RUNS = re.compile(r"^The leader runs with: (.*)$", re.M)
 _WRONG = re.compile(r"(\w+)\([\d, ]+\) = \S+, not ")
 _ANSWER = re.compile(r"^<<<data answer to (\w+) (\S+)(.*?) in round \d+\n(.*?)\n>>>", re.M | re.S)
 _FAILED = re.compile(r"^(\S+) \[failed", re.M)
@@ -41,12 +46,28 @@ def engineer(mends: Mapping[str, str] = MENDS) -> ScriptedLLM:
             if not any(tool == "read_log" and a == attempt for tool, a, _ in asked_for) and attempt not in read:
                 read.add(attempt)
                 return told
+        if (told := _doubt(leader(asked), text, doubted)) is not None:
+            return told
         advice = [dict(one) for one in advised(asked)]
         calls = tuple((str(one.pop("kind")), json.dumps(one)) for one in advice)
         return Told(text="Following the playbook.", calls=calls[:1], usage=COST, model="scripted-engineer")
 
-    read = set[str]()
+    read, doubted = set[str](), set[str]()
     return ScriptedLLM(repeat(turn))
+
+
+def _doubt(lead: str, text: str, doubted: set[str]) -> Told | None:
+    """Once it has mended something, the leader of a bundle without what often costs more than it brings."""
+    found = _RUNS.search(text)
+    if found is None or MADE not in text:
+        return None
+    for flag in DOUBTFUL:
+        if f"--{flag} " in found[1] and flag not in doubted:
+            doubted.add(flag)
+            return call(
+                "ablate", attempt=lead, without=[flag], hypothesis="the bundle hid what it costs", expected_gain=0.1
+            )
+    return None
 
 
 def _next(tool: str, attempt: str, body: str, mends: Mapping[str, str]) -> Told | None:
@@ -86,4 +107,4 @@ def _done(told: Told, asked_for: set[tuple[str, str, str]], text: str) -> bool:
         return any(tool == name and given["text"] in rest for tool, _, rest in asked_for)
     if name == "read_source":
         return any(tool == name and given["path"] in rest for tool, _, rest in asked_for)
-    return " by llm, changes " in text or "refused to try_candidate" in text
+    return MADE in text or "refused to try_candidate" in text

@@ -11,7 +11,9 @@ from day0.agent.policy.axes import Option
 from day0.agent.policy.brought import name_of
 from day0.agent.policy.ideas import Idea
 from day0.agent.policy.trials import AUTHOR
+from day0.runs.errors import Refused
 from day0.runs.schema import AttemptStatus
+from day0.tools import patch_rules
 
 if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
@@ -123,7 +125,18 @@ def against(action: TryCandidate, candidate: Candidate, parent: Attempt, view: R
         return f"{parent.id} has the repair {held[0]} already" if held else "the same repair twice"
     if action.diff and view.request.policy not in DIFFS and not name_of(action.diff, view.request):
         return "only an LLM may propose a diff"
+    if action.diff and (reason := _not_a_patch(action.diff)):
+        return reason
     return _again(action, candidate, parent, view)
+
+
+def _not_a_patch(diff: str) -> str:
+    """Why a diff may not be a patch, by its text alone; whether it fits the source is known where that is."""
+    try:
+        patch_rules.read(diff if diff.endswith("\n") else diff + "\n")
+    except Refused as refused:
+        return refused.reason
+    return ""
 
 
 def _again(action: TryCandidate, candidate: Candidate, parent: Attempt, view: RunView) -> str:

@@ -78,8 +78,10 @@ class LLMPolicy:
         advised = self._advised(view)
         if not advised.actions:
             return advised
-        finished = isinstance(advised.actions[0], Finish)
-        room = turns.room(view, finished=finished, patience=self.patience)
+        first = advised.actions[0]
+        finished = not isinstance(first, TryCandidate)
+        promise = first.expected_gain if isinstance(first, TryCandidate) else None
+        room = turns.room(view, promise=promise, patience=self.patience)
         if room < 1:
             return self._playbooks(advised, turns.why_none(view, self.patience))
         if (swept := self._swept(view)) is not None:

@@ -17,7 +17,7 @@ from day0.agent.policy.axes import Offer, Option, offers, site_of
 from day0.agent.policy.base import Proposal
 from day0.agent.policy.decide import worth
 from day0.agent.policy.guard import Check, admit, check_flags
-from day0.runs.errors import Refused, UserError
+from day0.runs.errors import Refused
 from day0.runs.facts import FailureClass, LoadPoint, Rung
 from day0.runs.schema import FINISHED, Attempt
 from day0.runs.workload import Slo
@@ -37,16 +37,14 @@ Chosen = dict[str, str]
 
 
 class Tpe:
-    """`batch` candidates a call: the number of free nodes. Raises `UserError` where Optuna is not installed."""
+    """`batch` candidates a call: the number of free nodes."""
 
     name = "tpe"
 
     def __init__(self, seed: int, *, batch: int = 1, check: Check = check_flags) -> None:
         self.seed, self.batch, self.check = seed, batch, check
-        try:
-            import optuna
-        except ModuleNotFoundError:
-            raise UserError("policy `tpe` needs the extra: pip install 'day0[eval]'") from None
+        import optuna
+
         optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def decide(self, view: RunView) -> Proposal:

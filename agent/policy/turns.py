@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from day0.agent.policy.axes import site_of
 from day0.agent.policy.decide import PATIENCE, cost, fruitless
 from day0.runs.schema import AttemptStatus
 
@@ -20,20 +21,24 @@ LLM = "llm"
 STAND_IN = "stand-in"
 """Proposer of what the playbook tried in the LLM's place; such attempts never count as "no improvement"."""
 PLAYBOOKS = frozenset({"playbook", STAND_IN})
-PLAN = 10
-"""experiments that the playbook may want beside its patience: with it, what it took at most in the shipped worlds"""
+PLAN = {"cpu": 30, "gpu": 10}
+"""experiments that the playbook may want beside its patience, by kind of machine: on accelerators what it took at most
+in the shipped worlds and the drawn ones, on a processor one for each axis and some of their neighbours"""
 DEARER = 1.5
 """an idea of the LLM's may cost so much more than a typical experiment: boots that hang, tuned kernels apart"""
 TUNE_S = 3 * 3600.0
 """node seconds that tuning kernels may take (`day0.agent.crafting`)"""
 FIRST = 1
-"""own ideas that it may try however small the budget is; each that was kept allows one more"""
+"""own ideas that it may try however small the budget is, once the playbook's next step promises little; each that was
+kept allows one more"""
+LITTLE = 0.03
+"""what the playbook's priors promise of settings that rarely pay"""
 
 
 def needed(view: RunView, patience: int = PATIENCE) -> int:
     """Experiments that the playbook may still want."""
     made = sum(1 for a in view.attempts if a.proposer in PLAYBOOKS)
-    return max(0, patience - fruitless(view.attempts)) + max(0, PLAN - made)
+    return max(0, patience - fruitless(view.attempts)) + max(0, PLAN[site_of(view).kind] - made)
 
 
 def spare_s(view: RunView, needs: int) -> float:
@@ -52,14 +57,15 @@ def vain(view: RunView) -> int:
     return count
 
 
-def room(view: RunView, *, finished: bool, patience: int = PATIENCE) -> int:
-    """How many own ideas the LLM may try now; `finished`: the playbook has none left."""
+def room(view: RunView, *, promise: float | None, patience: int = PATIENCE) -> int:
+    """How many own ideas the LLM may try now. `promise` is of the playbook's next step; None: it has none left."""
+    finished = promise is None
     typical = cost(view.attempts) or 0.0
     needs = 0 if finished else needed(view, patience)
     most = view.attempts_left - needs
     if typical:
         most = min(most, int(max(0.0, spare_s(view, needs)) / (DEARER * typical)))
-    if not finished and view.attempts_left > 1 and view.budget_left_s > 2 * typical:
+    if promise is not None and promise <= LITTLE and view.attempts_left > 1 and view.budget_left_s > 2 * typical:
         most = max(most, _credit(view.attempts))
     return max(0, min(most, patience - vain(view)))
 

@@ -1,5 +1,6 @@
 """What runs learned of failures stays in the ledger, whichever database it is."""
 
+from day0.runs.gained import Gained
 from day0.runs.learned import Learned, read_file
 
 LESSON = Learned(
@@ -33,3 +34,15 @@ def test_a_file_is_read_without_being_opened_as_a_ledger(ledger, make, tmp_path)
     (tmp_path / "odd.sqlite").write_bytes(b"no database")
     assert read_file(f"sqlite:///{tmp_path}/odd.sqlite") == ()
     assert sorted(p.name for p in tmp_path.glob("*.sqlite")) == ["odd.sqlite"] or ledger.url.startswith("sqlite")
+
+
+def test_what_an_experiment_brought_outlives_its_run(ledger, make):
+    run = ledger.submit(make.request()).run.id
+    one = Gained(
+        what="--dtype None -> float32", family="dense", accelerator="cpu", workload="chat", build="b", expected=0.1,
+        measured=0.2, run=run, attempt=f"{run}.2",
+    )  # fmt: skip
+    with ledger.write(run) as writer:
+        writer.keep_gained(one)
+        writer.keep_gained(one)
+    assert ledger.gained() == (one,) and ledger.learned() == ()

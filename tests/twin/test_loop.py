@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from day0.agent import scripted, show
+from day0.agent import prompts, replaying_llm, scripted, show
 from day0.agent.controller import Controller, Interrupted
 from day0.agent.graph import BODIES, graph_picture
 from day0.agent.settings import load
@@ -407,6 +407,9 @@ def test_s53_the_llms_caps_hold_over_every_process_of_a_run(
     assert by == ["baseline", "llm", "stand-in"]
     told = [e.data["proposal"]["note"] for e in bench.ledger.facts(run_id, "proposed")]
     assert any("used up" in note or "is spent" in note for note in told)
+    assert [c["prompt"] for c in bench.ledger.llm_calls(run_id) if not c["error"]] == [prompts.PLAN]
+    first = next(iter(replaying_llm.rounds(bench.ledger, run, load())))
+    assert first["same_question"] and first["now"] == first["then"], "the recorded answer decides the same again"
 
 
 def test_the_screened_point_is_the_first_of_the_search_on_that_boot(bench: Bench) -> None:

@@ -128,13 +128,13 @@ class Node:
         }  # fmt: skip
         return RunView(**{**known, **more})  # type: ignore[arg-type]
 
-    def search(self, policy: Policy, attempts: int) -> list[str]:
-        """Runs a policy for so many attempts; returns the notes. Stops at `Finish`."""
+    def search(self, policy: Policy, attempts: int, left: int = 0) -> list[str]:
+        """Runs a policy for so many attempts; returns the notes. Stops at `Finish`. `left` more are allowed."""
         notes, made = [], 0
         for _ in range(attempts * 3):
             if made >= attempts:
                 break
-            proposal = policy.decide(self.view(left=attempts - made))
+            proposal = policy.decide(self.view(left=left + attempts - made))
             notes.append(proposal.note)
             for action in proposal.actions:
                 if isinstance(action, Finish):

@@ -1,6 +1,7 @@
 """The prompt's context: a pure function of the view, within its budget, with strangers' text fenced."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,34 @@ def test_prompts_are_shipped_with_their_version_in_the_name():
     assert "<<<data" in text and "try_candidate" in text and "read_help" in text
     with pytest.raises(FileNotFoundError):
         prompts.load("plan.v0")
+
+
+def test_a_context_of_two_hundred_attempts_is_within_the_budget_and_soon_made(busy):
+    first, *_ = busy.attempts
+    many = [first]
+    for n in range(2, 201):
+        flags = {**first.candidate.flags, "decode-log-interval": 40 + n}
+        change = {
+            "id": f"r0.{n}", "number": n, "parent": "r0.1", "expected_gain": 0.1, "reason": "no better than before",
+            "candidate": first.candidate.model_copy(update={"flags": flags}),
+        }  # fmt: skip
+        many.append(first.model_copy(update=change))
+    view = busy.view(attempts=tuple(many), leader="r0.1")
+    build(view)
+    took = []
+    for _ in range(5):
+        began = time.process_time()
+        text = build(view)
+        took.append(time.process_time() - began)
+    assert len(text) <= BUDGET and "more attempts are not shown" in text
+    assert "# Expected against measured" in text and "expected +10.0%" in text
+    assert min(took) < 0.1
+
+
+def test_the_forecast_stands_beside_the_rooflines(make_node, glm):
+    text = build(make_node(noise=0.0, **glm).view())
+    rows = text.partition("# Forecast of layouts")[2].splitlines()[1:9]
+    assert rows and all(row.startswith("- TP") for row in rows)
+    top = [float(row.partition("roofline ")[2]) for row in rows if "roofline" in row]
+    found = [float(row.partition(": ")[2].partition(" ")[0]) for row in rows if "roofline" in row]
+    assert top and all(a > b for a, b in zip(top, found, strict=True))

@@ -266,3 +266,38 @@ def test_no_text_breaks_the_search_for_calls(text):
 
 def test_a_flood_of_brackets_ends_soon():
     assert calls_in("[" * 100_000) == ()
+
+
+def test_a_reasoning_model_that_names_its_limit_otherwise_is_asked_so(server, client):
+    error = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' with this tool."}}
+    server.say((400, error, {}), completion("x"), completion("y"))
+    llm = client()
+    assert (llm.ask(ASKED).text, llm.ask(ASKED).text) == ("x", "y")
+    assert ["max_tokens" in body for body in server.bodies] == [True, False, False]
+    assert server.bodies[2]["max_completion_tokens"] == ASKED.max_tokens and "tools" in server.bodies[2]
+
+
+def test_an_answer_that_ran_into_the_limit_says_so(server, client):
+    long = completion("and so on")
+    long["choices"][0]["finish_reason"] = "length"
+    server.say(long)
+    assert client().ask(ASKED).cut_off
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_s53_tokens_are_capped_also_where_a_server_does_not_count_them(server, client, counted):
+    answer = completion("x" * 4000, usage=(100, 900))
+    if not counted:
+        del answer["usage"]
+    server.say(answer, answer)
+    llm = client(endpoint={"tokens_cap": 1000})
+    llm.ask(ASKED)
+    assert llm.spent.prompt_tokens + llm.spent.completion_tokens >= 1000
+    with pytest.raises(LLMDown, match="1000 LLM tokens of this run are used up"):
+        llm.ask(ASKED)
+
+
+def test_the_call_is_kept_with_the_prompts_name(server, client):
+    kept: list[dict] = []
+    client(keep=kept.append).ask(ASKED.model_copy(update={"prompt": "plan.v3"}))
+    assert kept[0]["prompt"] == "plan.v3"
