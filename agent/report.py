@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from day0.agent import charts, painting, show
+from day0.agent import charts, painting, show, show_llm
 from day0.agent.barring import Waterfall
 from day0.agent.drawing import Chart
 from day0.agent.policy.untrusted import line
@@ -98,6 +98,8 @@ def page(ledger: Ledger, run_id: str) -> str:
         parts.append('<p class="sim">Simulated: every figure here comes from the simulated node.</p>')
     for workload, won in zip(run.request.workloads, told["winners"], strict=True):
         parts += _workload(run, workload, won, attempts)
+    led = [told["policy_note"], *(show_llm.words(told["llm"]) if told["llm"] else ())]
+    parts += [f"<p>{text(line(words, 400))}</p>" for words in led if words]
     parts += ["<h2>Noise</h2>", *(f"<p>{text(words)}</p>" for words in told["noise"]["words"])]
     parts += ["<h2>Attempts</h2>", _attempts(told["attempts"])]
     if told["refused"]:

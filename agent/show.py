@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from day0.agent import overhead, reductions, story
+from day0.agent import overhead, reductions, show_llm, story
 from day0.agent.accuracies import accuracy
 from day0.agent.show_best import best_of, compared, noise
 from day0.agent.waterfalls import waterfall
@@ -119,6 +119,7 @@ def summary(ledger: Ledger, run_id: str) -> dict[str, Any]:
         ],
         "refused": [{"round": a["round"], "action": a["action"], "reason": a["text"]} for a in refused],
         "llm_calls": len(ledger.llm_calls(run_id)),
+        "llm": show_llm.led(ledger, run_id),
         "facts_dropped": ledger.dropped(run_id),
         "orchestration": orchestration(ledger, run_id),
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from day0.agent import show_best
+from day0.agent import show_best, show_llm
 from day0.agent.policy.untrusted import line
 from day0.agent.printing import SIMULATED, number, pct, say, say_json, table
 from day0.agent.show import summary
@@ -45,6 +45,8 @@ def end(ledger: Ledger, run_id: str, files: Sequence[Path]) -> None:
     say(f"{line(told['model'])} on {told['target']}{label}, policy {told['policy']}, seed {told['seed']}")
     if told["policy_note"]:
         say(told["policy_note"])
+    for text in show_llm.words(told["llm"]) if told["llm"] else ():
+        say(line(text, 400))
     if told["attempts"]:
         attempts_table(told["attempts"], simulated=told["simulated"])
     for item in told["refused"]:

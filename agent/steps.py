@@ -126,6 +126,8 @@ def propose(parts: Parts, run_id: str) -> None:
             told |= {"batch": parts.pool.count(), "seen": saw(seen)}
         writer.event("proposed", told, key=f"round:{round_}")
     parts.calls.clear()
+    if proposal.note:
+        tell(parts, run_id, 3, f"round {round_}: {proposal.note}")
     for action in proposal.actions:
         tell(parts, run_id, 3, told_of(action, round_, proposal))
     crashpoints.reached("proposed")

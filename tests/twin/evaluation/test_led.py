@@ -74,5 +74,5 @@ def test_the_names_of_scripted_llms_and_prompts_are_policies(settings):
     made = policy_of(Job(world="glm-5.2", policy="scripted:well@plan.v2"), settings)
     assert isinstance(made, LLMPolicy) and made.version == "plan.v2"
     for wrong in ("scripted:nobody", "scripted:well@plan.v0", "scripted:well@../../x"):
-        with pytest.raises(UserError, match="choose of|there are"):
+        with pytest.raises(UserError, match=r"choose of|there are"):
             policy_of(Job(world="glm-5.2", policy=wrong), settings)
