@@ -84,6 +84,7 @@ def rounds(ledger: Ledger, run: Run, settings: Settings, prompt: str = "") -> It
     """Each round in which the LLM was asked: what was proposed then, and what is now."""
     from day0.agent import compose, prompts
     from day0.agent.policy.llm_policy import LLMPolicy
+    from day0.sandboxes.redact import Redactor
 
     calls: dict[int, list[dict[str, Any]]] = {}
     for call in ledger.llm_calls(run.id):
@@ -99,8 +100,9 @@ def rounds(ledger: Ledger, run: Run, settings: Settings, prompt: str = "") -> It
         llm = RecordedLLM(recorded)
         seen = view_before(ledger, run, event, settings)
         policy = LLMPolicy(
-            llm, prompts.load(named), version=named, critic=critic, batch=int(event.data.get("batch", 1)), check=check
-        )
+            llm, prompts.load(named), version=named, critic=critic, batch=int(event.data.get("batch", 1)), check=check,
+            redact=Redactor(settings.secrets),
+        )  # fmt: skip
         now = policy.decide(seen)
         then = Proposal.model_validate(event.data["proposal"])
         yield {

@@ -27,6 +27,7 @@ DOUBTFUL = ("kv-cache-dtype", "chunked-prefill-size")
 MADE = " by llm, changes "
 """stands in a context where a patch of the LLM's was made"""
 _RUNS = re.compile(r"^The leader runs with: (.*)$", re.M)
+_LAYOUT = re.compile(r"--(tp-size|dp-size) (\d+)")
 _WRONG = re.compile(r"(\w+)\([\d, ]+\) = \S+, not ")
 _ANSWER = re.compile(r"^<<<data answer to (\w+) (\S+)(.*?) in round \d+\n(.*?)\n>>>", re.M | re.S)
 _FAILED = re.compile(r"^(\S+) \[failed", re.M)
@@ -57,16 +58,21 @@ def engineer(mends: Mapping[str, str] = MENDS) -> ScriptedLLM:
 
 
 def _doubt(lead: str, text: str, doubted: set[str]) -> Told | None:
-    """Once it has mended something, the leader of a bundle without what often costs more than it brings."""
+    """Once it has mended something: the leader without what often costs more than it brings, and narrower replicas."""
     found = _RUNS.search(text)
     if found is None or MADE not in text:
         return None
+    claim = {"hypothesis": "the bundle hid what it costs", "expected_gain": 0.1}
     for flag in DOUBTFUL:
         if f"--{flag} " in found[1] and flag not in doubted:
             doubted.add(flag)
-            return call(
-                "ablate", attempt=lead, without=[flag], hypothesis="the bundle hid what it costs", expected_gain=0.1
-            )
+            return call("ablate", attempt=lead, without=[flag], **claim)
+    held = {name: int(value) for name, value in _LAYOUT.findall(found[1])}
+    narrow = {"tp-size": held.get("tp-size", 1) // 2, "dp-size": held.get("dp-size", 1) * 2}
+    if narrow["tp-size"] and str(narrow) not in doubted:
+        doubted.add(str(narrow))
+        claim = {"hypothesis": "narrower replicas exchange less", "expected_gain": 0.05}
+        return call("try_candidates", candidates=[{"parent": lead, "flags": narrow, **claim}])
     return None
 
 

@@ -54,7 +54,7 @@ class ReadSource(Frozen):
     attempt: str
     path: str = Field(min_length=1, max_length=300, description="relative to the engine's workspace, as in a diff")
     first: int = Field(default=1, ge=1, le=1_000_000, description="first line to show")
-    lines: int = Field(default=120, ge=1, le=400)
+    lines: int = Field(default=80, ge=1, le=400)
 
 
 class GrepSource(Frozen):

@@ -24,8 +24,8 @@ from day0.runs.schema import Attempt
 if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
 
-# About four characters a token: 6,000 tokens, which every current model takes.
-BUDGET = 24_000
+# About four characters a token: 8,000 tokens, which every current model takes with as much again of conversation.
+BUDGET = 32_000
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Level:
 
 
 LEVELS = (
-    Level(60, 8, 6000, True, True, 4, 8),
-    Level(30, 4, 6000, True, True, 3, 6),
-    Level(16, 2, 5000, True, False, 2, 4),
+    Level(60, 8, 8000, True, True, 4, 8),
+    Level(30, 4, 8000, True, True, 3, 6),
+    Level(16, 2, 6000, True, False, 2, 4),
     Level(8, 2, 1500, False, False, 1, 3),
     Level(4, 1, 200, False, False, 1, 0),
 )

@@ -144,7 +144,7 @@ def _again(action: TryCandidate, candidate: Candidate, parent: Attempt, view: Ru
         if answer.refused and isinstance(answer.action, TryCandidate) and _alike(answer.action, action):
             return f"the same was asked for and could not be made: {answer.text}"[:400]
     for attempt in view.attempts:
-        if attempt.parent == parent.id and _crafted(attempt, action, candidate, view):
+        if attempt.parent == parent.id and is_made(attempt, action, candidate, view):
             return f"the same was made for {attempt.id}, {attempt.status.value}: {attempt.reason}".rstrip(": ")
     return ""
 
@@ -154,7 +154,7 @@ def _alike(one: TryCandidate, other: TryCandidate) -> bool:
     return all(getattr(one, key) == getattr(other, key) for key in keys)
 
 
-def _crafted(attempt: Attempt, action: TryCandidate, candidate: Candidate, view: RunView) -> bool:
+def is_made(attempt: Attempt, action: TryCandidate, candidate: Candidate, view: RunView) -> bool:
     """Whether an attempt is what the action would make: the same settings with the same repairs, diff or tuning."""
     mine = attempt.candidate
     if (mine.flags, mine.env, mine.build) != (candidate.flags, candidate.env, candidate.build):

@@ -27,10 +27,11 @@ ROUNDS_OF_QUESTIONS = 6
 
 @dataclass
 class Heard:
-    """What one answer amounts to. `own` are actions beside what the playbook would do now."""
+    """What one answer amounts to. `own` counts what the playbook would not do now, `tried` the experiments of them."""
 
     actions: list[Action] = field(default_factory=list)
     own: int = 0
+    tried: int = 0
     finish: str = ""
     problems: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -87,8 +88,8 @@ class Turn:
         if len(experiments) >= self.batch:
             return
         if own:
-            self._affordable(action, heard.own)
-        heard.own += own
+            self._affordable(action, heard.tried)
+        heard.own, heard.tried = heard.own + own, heard.tried + own
         heard.actions.append(_plain(action, self.hide))
 
     def _key(self, action: Action) -> str:

@@ -18,12 +18,11 @@ from day0.agent.policy.base import LLM, Asked, LLMDown, Message, Proposal, Told,
 from day0.agent.policy.calls import TOOLS
 from day0.agent.policy.context import BUDGET, build
 from day0.agent.policy.decide import PATIENCE
-from day0.agent.policy.guard import Check, admit, check_flags
+from day0.agent.policy.guard import Check, check_flags
 from day0.agent.policy.hearing import Heard, Turn, experiments, said
 from day0.agent.policy.playbook import Playbook
 from day0.agent.policy.turns import STAND_IN
 from day0.agent.policy.untrusted import fence, redact
-from day0.runs.errors import Refused
 
 if TYPE_CHECKING:
     from day0.agent.policy.base import RunView
@@ -75,7 +74,7 @@ class LLMPolicy:
 
     def decide(self, view: RunView) -> Proposal:
         """The LLM's actions for this round, or the playbook's. Never raises `LLMDown`."""
-        advised = self._advised(view)
+        advised = turns.advice(view, self.adviser.decide, self.check)
         if not advised.actions:
             return advised
         first = advised.actions[0]
@@ -89,18 +88,6 @@ class LLMPolicy:
         step = advised.actions[: self.batch]
         turn = Turn(view, step, finished, room, self.batch, self.check, self.patience, self.redact)
         return self._asked(turn, advised)
-
-    def _advised(self, view: RunView) -> Proposal:
-        """What the playbook would do, by the fair part of the evidence; what the LLM tried already is left out."""
-        proposal = self.adviser.decide(turns.fair(view))
-        new = [
-            a
-            for a in proposal.actions
-            if not isinstance(a, TryCandidate) or not isinstance(admit(a, view, check=self.check), Refused)
-        ]
-        if proposal.actions and not new:
-            new = [Finish(reason="no axis is left that promises a gain")]
-        return proposal.model_copy(update={"actions": tuple(new)})
 
     def _playbooks(self, advised: Proposal, why: str, usage: Usage | None = None, proposer: str = "") -> Proposal:
         """The playbook's own step."""

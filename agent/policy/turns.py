@@ -2,19 +2,24 @@
 
 So a run that an LLM leads ends no worse than the playbook alone, whatever the LLM does: its own ideas are paid from
 what the playbook would leave over, they end after as many in a row without a gain as the playbook's own patience has,
-and what they show is evidence for the playbook only where it was a fair trial. Pure.
+and the playbook does what it would have done without them, but for what was kept. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from day0.agent.policy import crafts
+from day0.agent.policy.actions import Action, Finish, TryCandidate
 from day0.agent.policy.axes import site_of
 from day0.agent.policy.decide import PATIENCE, cost, fruitless
-from day0.runs.schema import AttemptStatus
+from day0.agent.policy.guard import Check, admit, built
+from day0.runs.errors import Refused
+from day0.runs.schema import FINISHED, AttemptStatus
 
 if TYPE_CHECKING:
-    from day0.agent.policy.base import RunView
+    from day0.agent.policy.base import Proposal, RunView
     from day0.runs.schema import Attempt
 
 LLM = "llm"
@@ -83,19 +88,47 @@ def _credit(attempts: tuple[Attempt, ...]) -> int:
     return FIRST + kept - (len(own) - kept)
 
 
-def fair(view: RunView) -> RunView:
-    """The view without trials that say nothing of what they changed: the LLM's, on what did not work, or on its patch.
+def advice(view: RunView, decide: Callable[[RunView], Proposal], check: Check) -> Proposal:
+    """What the playbook would do had there been no LLM but for what it brought that was kept.
 
-    A change that fails on a parent that failed already, or together with a patch of the LLM's own, proves nothing
-    about the change.
+    The LLM's vain experiments are no evidence: else the playbook could be led astray, by a change that was tried on a
+    parent that does not work, say. Where the playbook comes to one of them by itself, it knows the result without a
+    boot. Later proposals that were tried already are left out.
     """
-    by_id = {a.id: a for a in view.attempts}
-    shown = tuple(a for a in view.attempts if a.proposer != LLM or _fair(a, by_id.get(a.parent or ""), view))
-    return view if len(shown) == len(view.attempts) else view.model_copy(update={"attempts": shown})
+    hidden = [a for a in view.attempts if a.proposer == LLM and a.status != AttemptStatus.KEPT]
+    shown = [a for a in view.attempts if a not in hidden]
+    for _ in range(len(hidden) + 1):
+        seen = view if not hidden else view.model_copy(update={"attempts": _in_order(shown)})
+        proposal = decide(seen)
+        met = _met(proposal.actions, hidden, view)
+        if met is None:
+            break
+        shown.append(met)
+        hidden = [a for a in hidden if a.id != met.id]
+    new = [a for a in proposal.actions if not isinstance(a, TryCandidate) or _may(a, view, check)]
+    if proposal.actions and not new:
+        new = [Finish(reason="no axis is left that promises a gain")]
+    return proposal.model_copy(update={"actions": tuple(new)})
 
 
-def _fair(attempt: Attempt, parent: Attempt | None, view: RunView) -> bool:
-    if attempt.status == AttemptStatus.KEPT:
-        return True
-    own = [d for d in attempt.candidate.patches if d in view.patches and view.patches[d].author == LLM]
-    return parent is not None and parent.status == AttemptStatus.KEPT and not own
+def _met(actions: Sequence[Action], hidden: Sequence[Attempt], view: RunView) -> Attempt | None:
+    """The finished attempt of the LLM's that is what the playbook wants next, as if it were the playbook's own."""
+    first = actions[0] if actions else None
+    parent = view.attempt(first.parent) if isinstance(first, TryCandidate) else None
+    if not isinstance(first, TryCandidate) or parent is None:
+        return None
+    wanted = built(first, parent, view.engine)
+    for attempt in hidden:
+        same = crafts.is_made(attempt, first, wanted, view) if first.crafted else attempt.candidate == wanted
+        if same and attempt.status in FINISHED:
+            own = {"parent": parent.id, "action": first.axis, "proposer": "playbook"}
+            return attempt.model_copy(update=own)
+    return None
+
+
+def _may(action: TryCandidate, view: RunView, check: Check) -> bool:
+    return not isinstance(admit(action, view, check=check), Refused)
+
+
+def _in_order(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    return tuple(sorted(attempts, key=lambda a: a.number))

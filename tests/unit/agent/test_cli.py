@@ -379,3 +379,10 @@ def test_a_reader_that_went_away_is_no_failure_to_tell_of(home: Path) -> None:
         process.stdout.close()
         said = process.stderr.read()
     assert "Traceback" not in said and "unexpected" not in said and "Exception" not in said
+
+
+def test_answers_of_an_llm_that_was_never_asked_can_not_be_replayed(day0: Day0, model: Path) -> None:
+    assert "r00000000-1" in sentence(wrong(day0, "replay-llm", "r00000000-1"))
+    code, out, _ = day0("submit", str(model), "--json")
+    assert code == 0
+    assert "asked no LLM" in sentence(wrong(day0, "replay-llm", json.loads(out)["run"]))
