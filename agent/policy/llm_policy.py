@@ -43,7 +43,7 @@ class _Talk:
     tries: int = 0
     questions: int = 0
     problems: list[str] = field(default_factory=list)
-    objected: set[str] = field(default_factory=set)
+    objected: bool = False
 
 
 class LLMPolicy:
@@ -141,17 +141,17 @@ class LLMPolicy:
         return None
 
     def _criticised(self, heard: Heard, turn: Turn, talk: _Talk) -> None:
-        """Patches that the critic objects to go back once, with its reason."""
-        for action in experiments(heard.actions) if self.critic is not None else ():
-            if not action.diff or action.diff in talk.objected or talk.objected:
-                continue
-            talk.objected.add(action.diff)
-            against, cost = critic.objection(self.llm, self.critic, action, turn.view)  # type: ignore[arg-type]
-            talk.usage = _sum(talk.usage, cost)
-            if against:
-                heard.actions.remove(action)
-                heard.own -= 1
-                heard.problems.append(f"a second look at the patch says: {against}; mend it, or send it again as it is")
+        """A patch that the critic objects to goes back once, with its reason; one patch is looked at in a step."""
+        patches = [a for a in experiments(heard.actions) if a.diff]
+        if self.critic is None or not patches or talk.objected:
+            return
+        first, talk.objected = patches[0], True
+        against, cost = critic.objection(self.llm, self.critic, first, turn.view)
+        talk.usage = _sum(talk.usage, cost)
+        if against:
+            heard.actions.remove(first)
+            heard.own, heard.tried = heard.own - 1, heard.tried - 1
+            heard.problems.append(f"a second look at the patch says: {against}; mend it, or send it again as it is")
 
     def _again(self, told: Told, heard: Heard, talk: _Talk) -> None:
         """Tells what was wrong, or answers what was asked, and counts it."""

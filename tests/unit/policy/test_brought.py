@@ -10,7 +10,14 @@ from day0.agent.policy.playbook import Playbook
 from day0.runs.errors import Refused
 from day0.runs.patches import Patch
 
-DIFF = "diff --git a/sglang/python/sglang/x.py b/sglang/python/sglang/x.py\n"
+DIFF = """\
+diff --git a/sglang/python/sglang/x.py b/sglang/python/sglang/x.py
+--- a/sglang/python/sglang/x.py
++++ b/sglang/python/sglang/x.py
+@@ -1 +1 @@
+-a
++b
+"""
 
 
 @pytest.fixture

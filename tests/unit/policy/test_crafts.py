@@ -26,7 +26,14 @@ PATCH = Patch(
     before={"x.cuh": "sha256:1"}, after={"x.cuh": "sha256:2"},
 )  # fmt: skip
 TABLE = Table(build="sha256:e", arch="gfx950", variable="AITER_CONFIG_FMOE", text="a,b\n1,2\n", rows=1, shapes=("s",))
-DIFF = "--- a/sglang/x.py\n+++ b/sglang/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+DIFF = """\
+diff --git a/sglang/python/sglang/x.py b/sglang/python/sglang/x.py
+--- a/sglang/python/sglang/x.py
++++ b/sglang/python/sglang/x.py
+@@ -1 +1 @@
+-a
++b
+"""
 
 
 @pytest.fixture

@@ -37,8 +37,11 @@ def made(name, view, **arguments):
 def test_whatever_is_made_or_changed_states_a_hypothesis_and_a_gain(name):
     text = json.dumps(TOOLS[name].model_json_schema())
     assert '"hypothesis"' in text and '"expected_gain"' in text
+    wanted = {"parent": "r0.1", "attempt": "r0.1", "space": {"page-size": [1, 8]}, "candidates": [{"parent": "r0.1"}]}
+    wanted |= {"diff": DIFF, "codemods": ["x"], "image": "i", "without": ["dtype"]}
+    some = {key: value for key, value in wanted.items() if key in TOOLS[name].model_fields}
     with pytest.raises(Refused, match="hypothesis"):
-        parse(name, json.dumps({"parent": "r0.1"}))
+        parse(name, json.dumps(some))
 
 
 def test_what_can_be_made_becomes_the_shared_action(shared_node):
