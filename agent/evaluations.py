@@ -10,7 +10,7 @@ from day0.agent.gathering import climb_inputs
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
 from day0.agent.parts import Parts
-from day0.agent.proving import artifact, ask_vendor, prove
+from day0.agent.proving import artifact, ask_vendor, prove, room_of
 from day0.agent.steps import tell
 from day0.runs.candidate import Candidate
 from day0.runs.schema import Attempt, Run
@@ -76,7 +76,8 @@ def _control(
     vendor, asks = parts.vendor, tuple(e for e in missing if e.kind in READS)
     if vendor is not None and asks:
         tell(parts, run.id, 7, f"full evals of {vendor.words}: {', '.join(e.name for e in asks)}")
-        insist(parts, run.id, baseline, lambda now: partial(ask_vendor, vendor=vendor, evals=asks))
+        room = room_of(climb_inputs(parts, run, baseline), thinks=True)  # more than is needed costs nothing there
+        insist(parts, run.id, baseline, lambda now: partial(ask_vendor, vendor=vendor, evals=asks, room=room))
         missing = tuple(e for e in missing if _scores(parts, baseline, e, control=True) is None)
     if fixed is None or not missing:
         return

@@ -16,7 +16,7 @@ from day0.runs.schema import Attempt
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
 from day0.tools import modelcard, noninferiority
-from day0.tools.evals import ROOM, THINKING_ROOM, Eval, Scores, broken, questions, scored
+from day0.tools.evals import READABLE, ROOM, THINKING_ROOM, Eval, Scores, broken, questions, scored
 from day0.tools.evaluating import evaluate
 from day0.tools.vendor import Vendor
 
@@ -59,8 +59,7 @@ def prove(
             lease.begin()
         with lease.open() as booted:
             resolved, caps = booted.server.facts.resolved, booted.server.facts.max_running_requests
-            room = THINKING_ROOM if resolved.get("reasoning_parser") else ROOM
-            room = min(room, inputs.model_facts.context // 2)
+            room = room_of(inputs, thinks=bool(resolved.get("reasoning_parser")))
             for task in evals:
                 yield Progress(text=f"{task.name}, {'the reference' if known is None else 'the winner'}")
                 most = at_once((k for _, _, k in attempt.knees), CONCURRENCY, caps, MOST_AT_ONCE)
@@ -97,12 +96,20 @@ def judgements(
     return tuple(out)
 
 
-def ask_vendor(node: Node, *, vendor: Vendor, evals: tuple[Eval, ...]) -> Facts:
+def ask_vendor(node: Node, *, vendor: Vendor, evals: tuple[Eval, ...], room: int) -> Facts:
     """The vendor's endpoint as the control, kept where its answers can be read. Asked one question after the other."""
     for task in evals:
         yield Progress(text=f"{task.name}, {vendor.words}")
-        found = scored(task, vendor.ask(questions(task, THINKING_ROOM)), vendor.words)
-        if why := broken(found):
-            yield Progress(text=f"it is no reference for {task.name}: {why}")
+        answers = vendor.ask(questions(task, room))
+        found = scored(task, answers, vendor.words)
+        failed = [a.error for a in answers if a.error]
+        many = len(failed) > (1 - READABLE) * len(answers)
+        if why := f"{len(failed)} of {len(answers)} questions failed: {failed[0]}" if many else broken(found):
+            yield Progress(step=7, text=f"{vendor.words} is no reference for {task.name}: {why}")
         else:
             yield ArtifactKept(name=artifact(task, control=True), data=found.model_dump_json().encode())
+
+
+def room_of(inputs: ClimbInputs, *, thinks: bool) -> int:
+    """Tokens of an answer to a full eval: what a model that thinks first may take, within half of the context."""
+    return min(THINKING_ROOM if thinks else ROOM, inputs.model_facts.context // 2)

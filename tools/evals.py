@@ -182,11 +182,13 @@ def questions(task: Eval, room: int) -> list[Question]:
 
 
 def scored(task: Eval, answers: Sequence[Answer], by: str) -> Scores:
-    """Answers of somebody outside, read as lm-eval reads them (`_document`). Raises as `files`."""
-    said = {a.key: a.text for a in answers}
+    """Answers of somebody outside, read as lm-eval reads them (`_document`), without what failed. Raises as `files`."""
+    said = {a.key: a.text for a in answers if not a.error}
     out = {}
     for row in prepared(task, _pinned(task)):
-        found = re.findall(READS[task.kind], said.get(_key(task, row), ""))
+        if _key(task, row) not in said:
+            continue
+        found = re.findall(READS[task.kind], said[_key(task, row)])
         picked = (found[0] if task.kind == "plain" else found[-1]) if found else ""
         right = bool(picked) and _bare(picked) == _bare(row["target"])
         out[_key(task, row)] = Row(key=_key(task, row), right=right, answered=bool(picked))

@@ -11,6 +11,7 @@ import pytest
 from day0.agent import proving, referring, vendors
 from day0.agent.settings import load
 from day0.runs.errors import UserError
+from day0.runs.facts import Progress
 from day0.tools import canary, evals, probes
 from day0.tools.canary import TaskItem
 from day0.tools.harness.evaluate import rows as lm_eval_rows
@@ -115,6 +116,13 @@ def test_full_evals_are_put_to_it_too_and_pair_with_lm_evals_rows_by_question(tm
     assert [(j.against, j.verdict) for j in judged] == [("the vendor", "lossy")]
     silent = evals.scored(task, [Answer(key=q.key, text="I can't say") for q in asked], "the vendor")
     assert "only 0% of the reference's own answers could be read" in evals.broken(silent)
+    facts = list(proving.ask_vendor(None, vendor=vendor(status=400), evals=(task,), room=64))
+    assert [f.text for f in facts if isinstance(f, Progress) and f.step] == [
+        "the vendor's endpoint at api.vendor.example is no reference for sums: 20 of 20 questions failed: "
+        "HTTPStatusError 400"
+    ]
+    (kept,) = [f for f in proving.ask_vendor(None, vendor=vendor(), evals=(task,), room=64) if f.kind == "artifact"]
+    assert kept.name == "reference-eval-sums.json" and b"the vendor's endpoint" in kept.data
     (tmp_path / "t.jsonl").write_text(json.dumps({"question": "q", "answer": "#### 1,250"}))
     other = evals.asked([f"sums={tmp_path / 't.jsonl'}"], [], None)[0]
     (one,) = evals.questions(other, 8)
