@@ -20,6 +20,7 @@ from day0.agent.policy import decide
 from day0.agent.policy.actions import Action, Finish, Sweep, TryCandidate
 from day0.agent.policy.base import Answer, Proposal, RunView
 from day0.agent.policy.context_facts import SHOWN, briefly
+from day0.agent.policy.turns import LLM
 from day0.agent.surveying import look
 from day0.runs.candidate import Candidate
 from day0.runs.errors import Cancelled, Infrastructure, Refused
@@ -170,7 +171,8 @@ def admit(parts: Parts, run_id: str) -> None:
         told_all = {"round": run.round, "attempts": sorted(set(admitted)), "crafts": crafts}
         writer.event("admitted", told_all, key=f"admitted:{run.round}")
         idle = 0 if admitted else (not crafts) + story.idle_rounds(parts.ledger, run_id)
-        if not admitted and ((finish and not crafts) or idle >= IDLE_ROUNDS):
+        gave_up = idle >= IDLE_ROUNDS and proposal.proposer != LLM
+        if not admitted and ((finish and not crafts) or gave_up):
             reason = finish or f"{idle} rounds in a row brought nothing that could be tried"
             writer.event("search_ended", {"status": "finished", "reason": reason})
     for _, action, found in answers:

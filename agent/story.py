@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from day0.agent.policy.actions import TryCandidate
+from day0.agent.policy.turns import LLM
 from day0.runs.findings import Ablated, NoiseFloor
 from day0.runs.ledger import Ledger
 from day0.runs.schema import RUN_FINISHED, Event
@@ -52,7 +53,11 @@ def proposer(ledger: Ledger, run_id: str, craft: str) -> str:
 
 
 def idle_rounds(ledger: Ledger, run_id: str) -> int:
-    """Rounds at the end of the story that admitted nothing and asked nothing."""
+    """Rounds at the end of the story that admitted nothing and asked nothing; an LLM's own count for nothing.
+
+    What it asks to be made may fail as often as it likes: the playbook's search must not end with that.
+    """
+    led = {e.data["round"] for e in ledger.facts(run_id, "proposed") if e.data["proposal"]["proposer"] == LLM}
     answered = {e.data.get("round") for e in ledger.facts(run_id, "answer") if not e.data.get("refused")}
     crafted = {e.data["craft"] for e in ledger.facts(run_id, "crafted") if not e.data.get("refused")}
     count = 0
@@ -63,7 +68,7 @@ def idle_rounds(ledger: Ledger, run_id: str) -> int:
             or event.data.get("round") in answered
         ):
             break
-        count += 1
+        count += event.data.get("round") not in led
     return count
 
 

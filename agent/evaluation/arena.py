@@ -21,6 +21,7 @@ from day0.agent.lease import Facts
 from day0.agent.policy import decide, guard
 from day0.agent.policy.actions import Action, Finish, Question, Sweep, TryCandidate
 from day0.agent.policy.base import Answer, Policy, Proposal, RunView, Usage
+from day0.agent.policy.turns import LLM
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, NodeLost, Refused
 from day0.runs.facts import Fact, PatchMade, TableMade
@@ -144,7 +145,7 @@ class Arena:
             self._used(proposal.usage)
             began, crafted, asked = self._admit(proposal, seen)
             finish = next((a.reason for a in proposal.actions if isinstance(a, Finish)), "")
-            idle = 0 if began or asked else idle + 1
+            idle = 0 if began or asked else idle + (proposal.proposer != LLM)
             if not began and ((finish and not crafted) or idle >= IDLE_ROUNDS):
                 return finish or f"{idle} rounds in a row brought nothing that could be tried"
             for attempt in self.book.attempts():

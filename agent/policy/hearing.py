@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from day0.runs.candidate import Candidate
 
 MOST_CALLS = 16
+MADE_IN_VAIN = 2
+"""rounds in a row that asked for something which could not be made, after which something else is due"""
 ROUNDS_OF_QUESTIONS = 6
 """in a row, after which an experiment is due"""
 
@@ -109,6 +111,8 @@ class Turn:
         if others >= self.room:
             reason = turns.why_none(self.view, self.patience)
             raise Refused(f"no room for an idea of your own: {reason}; follow the first advice")
+        if isinstance(action, TryCandidate) and action.crafted and (row := _in_vain(self.view)) >= MADE_IN_VAIN:
+            raise Refused(f"{row} rounds in a row asked for what could not be made; try something that exists first")
         if isinstance(action, TryCandidate) and action.tune and not self.finished:
             needs = turns.needed(self.view, self.patience)
             if turns.spare_s(self.view, needs) < turns.TUNE_S:
@@ -122,12 +126,23 @@ class Turn:
         known = next((a for a in self.view.answers if a.action == action and not a.refused), None)
         if known is not None:
             raise Refused(f"that was answered in round {known.round}: look there, or ask for something else")
-        rounds = {a.round for a in self.view.answers if isinstance(a.action, Question)}
-        row = 0
-        while self.view.round - row in rounds:
-            row += 1
+        row = _row({a.round for a in self.view.answers if isinstance(a.action, Question)}, self.view)
         if row >= ROUNDS_OF_QUESTIONS:
             raise Refused(f"{row} rounds in a row only asked; try something now")
+
+
+def _row(rounds: set[int], view: RunView) -> int:
+    """How many of these rounds are the last ones, without a gap."""
+    row = 0
+    while view.round - row in rounds:
+        row += 1
+    return row
+
+
+def _in_vain(view: RunView) -> int:
+    """Rounds in a row whose patch, image or table could not be made."""
+    made = [a for a in view.answers if a.refused and isinstance(a.action, TryCandidate) and a.action.crafted]
+    return _row({a.round for a in made}, view)
 
 
 def _plain(action: TryCandidate | Sweep, hide: Callable[[str], str]) -> Action:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from day0.agent import prompts, replaying_llm, report, scripted, show
+from day0.agent import prompts, replaying_llm, report, scripted, show, story
 from day0.agent.controller import Controller, Interrupted
 from day0.agent.graph import BODIES, graph_picture
 from day0.agent.settings import load
@@ -425,3 +425,14 @@ def test_the_screened_point_is_the_first_of_the_search_on_that_boot(bench: Bench
     again = [(b, p) for b, _, p in rest if p.rate_rps == screened.rate_rps]
     assert again == [(boot, screened)], "it is not measured twice"
     assert len(rest) <= RULES.max_points + 2
+
+
+def test_s55_patches_of_an_llm_that_can_not_be_made_never_end_the_search(bench: Bench) -> None:
+    run_id = bench.submit(policy="llm", max_attempts=1)
+    with bench.ledger.write(run_id) as writer:
+        for number in range(1, 8):
+            who = "llm" if number % 3 else "playbook"
+            writer.event("proposed", {"round": number, "proposal": {"proposer": who}}, key=f"round:{number}")
+            writer.event("admitted", {"round": number, "attempts": [], "crafts": [f"{number}:0"]})
+            writer.event("crafted", {"craft": f"{number}:0", "refused": "it does not apply"})
+    assert story.idle_rounds(bench.ledger, run_id) == 2, "only the playbook's own count"

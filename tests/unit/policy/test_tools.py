@@ -201,3 +201,17 @@ def test_the_prompts_name_and_a_cut_off_answer_are_known(make_node):
     LLMPolicy(llm, prompts.load(), version="plan.v3").decide(make_node().view())
     assert llm.asked[0].prompt == "plan.v3"
     assert "cut off at the limit of tokens" in llm.asked[1].messages[-1].content
+
+
+def test_s55_patches_that_can_not_be_made_are_not_asked_for_for_ever(make_node, glm):
+    node = make_node(noise=0.0, **glm)
+    patch = {"parent": "r0.1", **CLAIM}
+    node.answers = tuple(
+        Answer(round=n, action=TryCandidate(diff=DIFF + "\n" * n, **patch), refused=True, text="does not apply")
+        for n in (1, 2)
+    )
+    view = node.view(round=2)
+    view = view.model_copy(update={"request": view.request.model_copy(update={"policy": "llm"})})
+    llm = ScriptedLLM([call("write_patch", diff=DIFF, **patch)] * 3)
+    proposal = LLMPolicy(llm, prompts.load()).decide(view)
+    assert proposal.proposer == STAND_IN and "2 rounds in a row asked for what could not be made" in proposal.note

@@ -105,7 +105,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     ("name", "attempts"),
-    [*((name, 6) for name in sorted(HOSTILE)), ("wasteful", 25), ("poisons", 25), ("wasteful", 60), ("poisons", 60)],
+    [*((name, 6) for name in sorted(HOSTILE)), ("poisons", 25)],
 )
 def test_s55_no_llm_ends_more_than_two_per_cent_below_the_playbook_at_equal_budget(make_node, alone, name, attempts):
     ours = make_node(noise=0.0, fails=fails)
@@ -114,13 +114,14 @@ def test_s55_no_llm_ends_more_than_two_per_cent_below_the_playbook_at_equal_budg
     assert len(ours.attempts) <= attempts + 1, "its proposals share the budget"
 
 
-def test_s51_an_llm_that_brings_nothing_is_dismissed_and_the_playbook_searches_on(make_node):
-    node = make_node(noise=0.0)
-    search(node, policy(wasteful()), 60)
+def test_s51_an_llm_that_brings_nothing_is_dismissed_and_the_playbook_searches_on(make_node, alone):
+    node, attempts = make_node(noise=0.0, fails=fails), 50
+    search(node, policy(wasteful()), attempts)
     first_kept = next(a.number for a in node.attempts if a.proposer == "playbook" and a.status == AttemptStatus.KEPT)
     assert [a.proposer for a in node.attempts[1 : first_kept - 1]] == ["llm"] * decide.PATIENCE
     note = policy(wasteful()).decide(node.view(attempts=tuple(node.attempts[: first_kept - 1]))).note
     assert "8 of the LLM's experiments in a row brought no improvement; the playbook took this step" in note
+    assert node.best() >= 0.98 * alone(make_node, attempts), "the 2 % hold where it leads, too"
 
 
 def test_where_the_budget_only_pays_for_the_playbook_the_llm_gets_one_idea_and_is_told_so(make_node):
