@@ -10,7 +10,6 @@ from day0.agent.policy.actions import GrepSource, ReadLog, ReadSource
 from day0.agent.policy.llm_policy import LLMPolicy
 from day0.agent.policy.playbook import Playbook
 from day0.runs.errors import UserError
-from day0.runs.schema import AttemptStatus
 from day0.sandboxes.twin.world import world
 from day0.tools.engines.sglang import Sglang
 
@@ -50,17 +49,6 @@ def test_what_only_a_patch_solves_the_playbook_does_not_and_an_llm_does_through_
     assert asked[-3:] == [ReadLog, GrepSource, ReadSource], "it was found out through questions, not known"
     mended = next(a for a in here.book.attempts() if a.candidate.patches)
     assert (mended.proposer, mended.action) == ("llm", "patch")
-
-
-def test_what_an_llm_wastes_is_what_the_playbook_would_have_left_over(arena_of, small):
-    alone, here = arena_of(small, "playbook", 60), arena_of(small, "llm", 60)
-    _, lead, found = played(alone, Playbook(check=Sglang().check))
-    _, best, ours = played(here, led(scripted_llm.wasteful()))
-    own = [a for a in here.book.attempts() if a.proposer == "llm"]
-    assert own and all(a.status != AttemptStatus.KEPT for a in own)
-    assert ours >= 0.98 * found, "never more than 2 % below the playbook at equal budget"
-    assert best.candidate == lead.candidate, "the playbook did what it would have done without it"
-    assert here.book.view().budget_left_s > 0, "its proposals share the budget"
 
 
 def test_the_names_of_scripted_llms_and_prompts_are_policies(settings):
