@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, sqrt
 from typing import Any
 
 from day0.runs.errors import UserError
@@ -18,7 +18,8 @@ SIGMAS = 2.5
 """half width of a range in s.d. of boot-to-boot noise: about one replay in eighty falls outside by chance"""
 LEAST_HALF_WIDTH = 0.05
 SHORT_HALF_WIDTH = 0.1
-"""of a throughput within a few seconds: the same rate on the same boot came 0.4 to 4.6 % apart in windows of 8 s"""
+"""of a throughput within a few seconds at least: the same rate and arrivals on one boot came 0.4 to 4.6 % apart in
+windows of 8 s"""
 MOST_HALF_WIDTH = 0.3
 """a wider range would call anything the same"""
 SLOPE = 3.0
@@ -60,7 +61,7 @@ def figures(
     ]
     seen = at_rate(least.points, rate, workload)
     if GOODPUT in seen:
-        value, wide = seen[GOODPUT], max(half, SHORT_HALF_WIDTH if knees[0].short else 0.0)
+        value, wide = seen[GOODPUT], max(half, _short(least) if knees[0].short else 0.0)
         out.append(
             Figure(
                 name=GOODPUT,
@@ -79,6 +80,18 @@ def figures(
             high = max(limit, _r(seen[name] * slack))
             out.append(Figure(name=name, unit="ms", value=_r(seen[name]), high=high, label=label))
     return tuple(out)
+
+
+def _short(boot: OwnBoot) -> float:
+    """Half width of the range of a throughput within a short window, by what stands across the window's two ends.
+
+    Of a request that is in flight at an end a share lies inside, uniform in the mean: n in flight (a Poisson number)
+    add a variance of n / 3 requests at each end. A replay is another such window, hence twice that again.
+    """
+    offered = max((p.offered for p in boot.points if p.rate_rps == boot.knee.passed_rps), default=0)
+    if not offered or not boot.knee.in_flight:
+        return SHORT_HALF_WIDTH
+    return min(MOST_HALF_WIDTH, max(SHORT_HALF_WIDTH, SIGMAS * sqrt(4 / 3 * boot.knee.in_flight) / offered))
 
 
 def conditions(workload: Workload, boots: Sequence[OwnBoot]) -> Conditions:
