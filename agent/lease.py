@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from day0.agent import calm
 from day0.agent.ceiling import checked
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
-from day0.agent.loads import content_seed, told
+from day0.agent.loads import alone, content_seed, told
 from day0.agent.preparing import unharmed, untampered
 from day0.agent.wearing import outfit
 from day0.runs import trace
@@ -39,6 +40,7 @@ from day0.tools.bench import Harness
 from day0.tools.explain import explain
 from day0.tools.knee import KneeSearch, arrival_seed
 from day0.tools.loadplan import PointPlan, closed_loop, open_loop
+from day0.tools.pace import Meter
 from day0.tools.rawpoint import RawPoint
 from day0.tools.serve import Server, serve
 from day0.tools.served import Served
@@ -109,6 +111,7 @@ class Lease:
                 generator as harness,  # it imports its client while the server boots
                 serve(self.node, spec, inputs.engine, candidate, facts, target, wears.prepare) as server,
             ):
+                harness.pace = Meter.start(harness.sandbox, target.server_cores, self.node.name)
                 try:
                     yield Booted(self, harness, server, wears.worn(server.sandbox))
                 finally:
@@ -157,17 +160,24 @@ class Booted:
         What a server did of a point in which it failed is kept as well, void; points before it stand as they are.
         """
         yield Progress(text=f"{rung}: {plan.workload.name} at {told(plan)}")
-        try:
-            raw = self.harness.run(plan, self.watched or self.server)
-        except CandidateFailed:
-            if self.harness.partial is not None:
-                yield from self._seen(plan, self.harness.partial, rung, name)
-            raise
-        return (yield from self._seen(plan, raw, rung, name))
+        for number in range(calm.TRIES):
+            now, called = calm.attempt(plan, name, number)
+            try:
+                raw = self.harness.run(now, self.watched or self.server)
+            except CandidateFailed:
+                if self.harness.partial is not None:
+                    yield from self._seen(now, self.harness.partial, rung, called, number)
+                raise
+            point = yield from self._seen(now, raw, rung, called, number)
+            if not calm.spoilt(point):
+                break
+        return point
 
-    def _seen(self, plan: PointPlan, raw: RawPoint, rung: Rung, name: str) -> Generator[Fact, None, LoadPoint]:
+    def _seen(
+        self, plan: PointPlan, raw: RawPoint, rung: Rung, name: str, number: int
+    ) -> Generator[Fact, None, LoadPoint]:
         inputs = self.lease.inputs
-        point = summarise(plan, raw, inputs.target.measure)
+        point = calm.judged(summarise(plan, raw, inputs.target.measure), number)
         point = checked(point, plan.workload, self.lease.candidate, inputs.model_facts, inputs.target)
         yield ArtifactKept(name=f"{name}.json", data=raw.kept())
         if not plan.warmup:
@@ -182,7 +192,7 @@ class Booted:
         """
         if workload.name not in self.warmed:
             rules = self.lease.inputs.target.measure
-            known = rung in (Rung.CONFIRM, Rung.REPLAY) or workload.name in self.lease.inputs.incumbent
+            known = rung in (Rung.CONFIRM, Rung.REPLAY, Rung.REPEAT) or workload.name in self.lease.inputs.incumbent
             plan = closed_loop(
                 workload,
                 rules,
@@ -284,17 +294,6 @@ class Booted:
         self.unharmed()
         if not point.meets_slo:
             raise CandidateFailed(FailureClass.BELOW_SLO, f"{told(plan)}: {point.void or '; '.join(point.misses)}")
-        rate = point.output_tok_s / workload.output_tokens
-        knee = Knee(
-            workload=workload.name,
-            rate_rps=rate,
-            goodput_tok_s=point.output_tok_s,
-            passed_rps=rate,
-            failed_rps=None,
-            bound_by="one request at a time" if clients == 1 else f"{clients} clients that ask again at once",
-            in_flight=float(clients),
-            tpot_ms=point.tpot_ms.p50 if clients == 1 and point.tpot_ms else None,
-            short=rules.short,
-        )
+        knee = alone(point, workload, clients, short=rules.short)
         yield KneeFound(boot=self.lease.boot, rung=rung, knee=knee)
         return knee, (point,)

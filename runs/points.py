@@ -46,6 +46,9 @@ class LoadPoint(Frozen):
     meets_slo: bool
     void: str | None = Field(default=None, description="why the point does not count at all")
     misses: tuple[str, ...] = Field(default=(), description="which limits were missed, in words")
+    slow_share: float | None = Field(
+        default=None, description="of fixed sums on the serving cores, those that took far longer than at their best"
+    )
     short: bool = False
     text: str = Field(default="", description="where its prompts came from")
     temperature: float = Field(default=0.0, description="that answers were drawn at")

@@ -23,6 +23,8 @@ from day0.sandboxes.spec import SandboxSpec
 from day0.tools.engines.base import Counters
 from day0.tools.hopeless import Hopeless
 from day0.tools.loadplan import PointPlan, document, setup_s
+from day0.tools.pace import Meter
+from day0.tools.pause import POLL_S, pause_s
 from day0.tools.rawpoint import Prime, RawPoint
 from day0.tools.sampler import Sampler
 from day0.tools.served import Answer, Question, Served, addressed, patience_s
@@ -32,12 +34,10 @@ from pydantic_core import from_json, to_json
 
 __all__ = ["Answer", "Harness", "Question", "Served", "summarise"]
 
-PROGRAMS = ("loadgen.py", "client.py", "files.py", "prompts.py", "ask.py")
+PROGRAMS = ("loadgen.py", "client.py", "files.py", "prompts.py", "ask.py", "pace.py")
 READY_S = 120.0
 IDLE_S = 30.0
-POLL_S, LONGEST_POLL_S = 0.25, 10.0
-POLL_SHARE = 0.04
-"""Of the time waited so far: an end is noticed that late at most."""
+LONGEST_POLL_S = 10.0
 SAMPLES = 64
 """Readings of the counters within a window that is long enough for one a second."""
 SAMPLE_S = 1.0
@@ -54,6 +54,8 @@ class Harness:
         self.partial: RawPoint | None = None
         """What was seen of the point that an exception ended; None where none was."""
         self.import_s: float | None = None
+        self.pace: Meter | None = None
+        """Says of each point how much of it the server's cores were slow."""
         self._number = self._asked = 0
         self._corpora: dict[str, int] = {}
         self._digests: dict[str, str] = {}
@@ -119,6 +121,8 @@ class Harness:
         corpus_file, chars = self._corpus(plan.workload)
         sampler = Sampler(self.clock, self._counters(server), server.process)
         sampler.take()
+        if self.pace is not None:
+            self.pace.begin()
         self._announce(
             number,
             document(
@@ -291,10 +295,6 @@ class Harness:
             primed=sampler.found(self.clock.now() - result["wall_s"]),
             cache_on=not server.facts.resolved.get("disable_radix_cache"),
             max_running=server.facts.max_running_requests,
+            slow_share=None if self.pace is None else self.pace.end(),
             told=result["told"],
         )
-
-
-def pause_s(waited_s: float, longest_s: float) -> float:
-    """How long to sleep until the next look: longer the longer one waits, so that a long point costs few of them."""
-    return min(max(POLL_S, POLL_SHARE * waited_s), max(POLL_S, longest_s))

@@ -10,8 +10,8 @@ from pathlib import Path
 from day0.runs.errors import Infrastructure
 from day0.sandboxes.base import Node, Process, Sandbox
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools.bench import pause_s
 from day0.tools.evals import Eval, Row, Scores, files
+from day0.tools.pause import pause_s
 from day0.tools.served import Served
 
 DEADLINE_S = 6 * 3600.0

@@ -81,6 +81,8 @@ class RawPoint:
     """prompt tokens that each data-parallel replica had found in its cache when the load began; empty: not told"""
     max_running: int | None = None
     """the server's admission cap over all replicas"""
+    slow_share: float | None = None
+    """of the sums timed on the serving cores, those far above their best (`day0.tools.pace`); None: unknown"""
     told: bytes = b""
     """the load generator's result as it wrote it"""
 
@@ -92,6 +94,7 @@ class RawPoint:
             "stopped": self.stopped,
             "max_running": self.max_running,
             "primed": list(self.primed),
+            "slow_share": self.slow_share,
             "samples": [sample.model_dump(mode="json", exclude_defaults=True) for sample in self.samples],
         }
         return b'{"seen":' + canonical_json(seen).encode() + b',"told":' + (self.told or b"null") + b"}"

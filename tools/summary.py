@@ -82,6 +82,7 @@ def summarise(plan: PointPlan, raw: RawPoint, rules: MeasureRules, slo: Slo | No
         steady=not unsteady and not lost,
         meets_slo=not missed and not unsteady and void is None,
         void=void,
+        slow_share=raw.slow_share,
         misses=(*missed, *unsteady),
         short=rules.short,
         text=plan.workload.text,

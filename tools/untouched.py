@@ -7,7 +7,7 @@ modification, but not the time at which the system changed its entry.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 Stamp = tuple[int, int, int, int]
 """size, inode, modified and changed, in nanoseconds"""
@@ -20,18 +20,19 @@ def stamps(folder: str) -> Mapping[str, Stamp]:
 
     Links are not followed: their own entry is what counts. Raises `OSError`.
     """
-    return dict(_walk(folder, "")) if os.path.isdir(folder) else {}  # noqa: PTH112 (names of a twin are no paths)
-
-
-def _walk(folder: str, inside: str) -> Iterator[tuple[str, Stamp]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = f"{inside}{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{name}/")
-            else:
-                found = entry.stat(follow_symlinks=False)
-                yield name, (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+    out: dict[str, Stamp] = {}
+    left = [(folder, "")] if os.path.isdir(folder) else []  # noqa: PTH112 (names of a twin are no paths)
+    while left:
+        place, inside = left.pop()
+        with os.scandir(place) as entries:
+            for entry in entries:
+                name = inside + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    left.append((entry.path, f"{name}/"))
+                else:
+                    found = entry.stat(follow_symlinks=False)
+                    out[name] = (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+    return out
 
 
 def touched(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import zipfile
 from importlib.resources import files
 from io import BytesIO
 
-NAME, VERSION = "day0_sglang_cpu", "0.2.0"
+NAME, VERSION = "day0_sglang_cpu", "0.3.0"
 WHEEL = f"{NAME}-{VERSION}-py3-none-any.whl"
 MODULES = ("__init__", "attention", "compiled", "platform", "speculation", "start")
 ENTRY_POINTS = """[sglang.srt.platforms]

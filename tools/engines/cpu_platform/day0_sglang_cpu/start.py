@@ -65,7 +65,7 @@ class _Importing:
             self.over()
             run(process)
 
-        BaseProcess.start, BaseProcess.run = started, ran  # type: ignore[method-assign]
+        BaseProcess.start, BaseProcess.run = started, ran  # type: ignore[method-assign,assignment]
 
     def over(self) -> None:
         """Everything as it was."""
