@@ -40,8 +40,8 @@ test-all: $(VENV)/.dev  ## everything that this machine can run; what it cannot 
 	$(PY) -m pytest -q -n 2 --dist worksteal
 	$(PY) -m pytest -q -n 2 --dist worksteal --timeout 300 tests/database tests/twin
 	$(PY) -m pytest -q --timeout 600 tests/crash tests/packaging
-	$(PY) -m pytest -q --timeout 600 tests/engine/test_bench_real.py
-	$(PY) -m pytest -q -n 2 --dist loadfile --timeout 600 tests/engine --ignore tests/engine/test_bench_real.py
+	$(PY) -m pytest -q --timeout 600 tests/engine/test_bench_real.py tests/engine/test_eval_run_real.py
+	$(PY) -m pytest -q -n 2 --dist loadfile --timeout 600 tests/engine --ignore tests/engine/test_bench_real.py --ignore tests/engine/test_eval_run_real.py
 
 test-docker: $(VENV)/.dev  ## what needs a Docker daemon: starts one of its own, removes it afterwards (root)
 	scripts/dockerd run $(PY) -m pytest -q --timeout 400 tests/docker
