@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from day0.agent import climb, confirm
 from day0.agent.loads import content_seed
 from day0.runs.facts import BootStarted, Knee, PairMeasured, PointMeasured, Rung
@@ -14,7 +15,7 @@ from tests.twin.test_mid_point import RUNNER, lease_on
 
 
 def loaded(lease):
-    """(plans in their order, facts) of one boot that is screened and measured."""
+    """(plans in their order, facts) of one boot that is measured, and screened first where there is a knee to beat."""
     plans, facts = [], []
     with lease.open() as booted:
         run = booted.harness.run
@@ -24,7 +25,8 @@ def loaded(lease):
             return run(plan, *more, **named)
 
         booted.harness.run = noted
-        facts += climb.screen(booted, lease.inputs)
+        if lease.inputs.incumbent:
+            facts += climb.screen(booted, lease.inputs)
         facts += climb.measure(booted, lease.inputs)
     return plans, facts
 
@@ -39,8 +41,10 @@ def with_incumbent(lease, rate=0.5):
     return lease
 
 
-def test_s33_a_boot_is_warmed_in_the_workloads_own_shapes_before_any_point_counts(bench_of):  # noqa: F811
-    plans, facts = loaded(with_incumbent(lease_on(bench_of())))
+@pytest.mark.parametrize("screened", [False, True])
+def test_s33_a_boot_is_warmed_in_the_workloads_own_shapes_before_any_point_counts(bench_of, screened):  # noqa: F811
+    lease = lease_on(bench_of())
+    plans, facts = loaded(with_incumbent(lease) if screened else lease)
     first, *rest = plans
     assert first.warmup and first.rate_rps is None and first.concurrency > 1
     assert first.workload == SHORT, "its lengths, its prefixes: the shapes that the timed window will have"
