@@ -34,7 +34,7 @@ def home() -> Iterator[Path]:
         home.mkdir()
         (home / "engines").symlink_to(HOME / "engines")
         quick = (files("day0.runs.library") / "target/cpu-quick.yaml").read_text()
-        (home / "t.yaml").write_text(
+        (home.parent / "t.yaml").write_text(
             quick.replace("point_s: 8.0", "point_s: 3.0").replace("requests: 8", "requests: 3")
         )
         yield home
@@ -86,7 +86,7 @@ def facts(home: Path, kind: str) -> int:
 
 def test_s01_s18_kill_9_leaves_no_server_and_resume_repeats_no_verdict(home: Path, model: Path) -> None:
     first = start(
-        home, "run", str(model), "--target", str(home / "t.yaml"), "--max-attempts", "1", "--policy", "default"
+        home, "run", str(model), "--target", str(home.parent / "t.yaml"), "--max-attempts", "1", "--policy", "default"
     )
     assert until(lambda: facts(home, "point") >= 1 or first.poll() is not None, 240)
     assert first.poll() is None, "the run ended before it could be killed"
