@@ -24,15 +24,16 @@ from tests.engine.commands import ASKS
 from tests.engine.conftest import HOME
 from tests.engine.served import Boots
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not evals_of(HOME), reason=f"no lm-eval under DAY0_HOME={HOME}: `day0 engine install evals`"),
+]
 DAY0 = str(Path(sys.executable).parent / "day0")
 
 
 @pytest.fixture
 def vendor(node: LocalNode, engines: EngineHome, facts: EngineFacts, model: Path) -> Iterator[str]:
     """The address of another server of the same model, which sleeps while nobody asks it."""
-    if not evals_of(HOME):
-        pytest.skip(f"no lm-eval under DAY0_HOME={HOME}: run `day0 engine install evals`")
     boots = Boots(node, engines, facts, model, flags={"sleep-on-idle": True, "max-queued-requests": 64})
     try:
         yield f"http://127.0.0.1:{boots.get()[0].port}/v1"
