@@ -7,7 +7,7 @@ never run here. Only changes of plain source files pass (`patch_rules`), and onl
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from day0.runs.facts import FailureClass
 from day0.runs.patches import Patch, Table
 from day0.runs.values import sha256
 from day0.sandboxes.base import Sandbox
-from day0.tools import codemods, patch_git, patch_minimal, patch_rules
+from day0.tools import codemods, patch_minimal, patch_rules, worktree
 from day0.tools.codemods.base import Files, Over, Source
 from day0.tools.workspace import WORKSPACE, source_of
 
@@ -49,7 +49,7 @@ def made(
     chosen = codemods.codemod(codemod)
     change = chosen.change(source, config, why)
     before = {path: source(path) for path in change.files}
-    diff = patch_git.difference(before, change.files)
+    diff = worktree.difference(before, change.files)
     try:
         return _patch(
             diff,
@@ -81,16 +81,18 @@ def _smallest(diff: str, source: Source) -> str:
     if len(patch_minimal.hunks(diff)) < 2:
         return diff
     files = {f.path: text for f in patch_rules.read(diff) if not f.new and (text := source(f.path)) is not None}
-    whole = patch_git.apply(diff, files)
+    with worktree.opened(files) as tree:
+        whole = tree.apply(diff)
 
-    def works(fewer: str) -> bool:
-        try:
-            after = {**files, **patch_git.apply(fewer, files)}
-        except Refused:
-            return False
-        return set(after) == set(whole) and all(same_program(p, after[p], whole[p]) for p in whole)
+        def works(fewer: str) -> bool:
+            tree.back()
+            try:
+                after = {**files, **tree.apply(fewer)}
+            except Refused:
+                return False
+            return set(after) == set(whole) and all(same_program(p, after[p], whole[p]) for p in whole)
 
-    return patch_minimal.minimal(diff, works)
+        return patch_minimal.minimal(diff, works)
 
 
 def same_program(path: str, one: str, other: str) -> bool:
@@ -130,7 +132,7 @@ def _patch(diff: str, source: Source, **fields: Any) -> Patch:
             if text is None:
                 raise Refused(f"the engine's source has no file {file.path}")
             files[file.path] = text
-    after = patch_git.apply(diff, files)
+    after = worktree.apply(diff, files)
     _only(after, {file.path for file in touched})
     if any(after[path] == files.get(path) for path in after):
         raise Refused("the patch changes nothing")
@@ -141,10 +143,10 @@ def _patch(diff: str, source: Source, **fields: Any) -> Patch:
     return Patch(diff=diff, before={p: sha256(t) for p, t in files.items()}, after=hashes, **fields)
 
 
-def _only(after: Mapping[str, str], allowed: set[str]) -> None:
+def _only(after: Iterable[str], allowed: set[str]) -> None:
     """Git's reading of a diff and ours must agree on what it touches."""
-    if set(after) != allowed:
-        raise Refused(f"the patch touches other files than it names: {', '.join(sorted(set(after) ^ allowed))[:200]}")
+    if odd := set(after) ^ allowed:
+        raise Refused(f"the patch touches other files than it names: {', '.join(sorted(odd))[:200]}")
 
 
 def _whole(path: str, text: str) -> None:
@@ -159,48 +161,58 @@ def _whole(path: str, text: str) -> None:
 
 
 def applied(patches: Sequence[Patch], source: Source) -> dict[str, str]:
-    """Path -> new text with all patches, one after the other.
+    """Path -> new text with all patches, one after the other, in a worktree of this attempt.
 
     Raises `CandidateFailed` (bad_patch) when one was made for other text, breaks a rule or gives another result than
-    when it was made; `Infrastructure` without git.
+    when it was made; `Infrastructure` without git; `DiskFull`.
     """
-    now: dict[str, str] = {}
-    for patch in patches:
-        try:
-            now |= _next(patch, source, now)
-        except Refused as refused:
-            raise CandidateFailed(FailureClass.BAD_PATCH, f"patch {patch.name}: {refused.reason}") from refused
-    return now
-
-
-def _next(patch: Patch, source: Source, now: Mapping[str, str]) -> dict[str, str]:
-    """One more patch. In a file that an earlier one changed its hunks may have moved; else all must be as it was."""
-    touched = patch_rules.read(patch.diff)
-    files: list[tuple[str, str]] = []
-    moved: set[str] = set()
-    for file in touched:
-        text = now[file.path] if file.path in now else source(file.path)
-        if file.new != (text is None):
-            raise Refused(f"{file.path} is {'there already' if file.new else 'not in this build'}")
-        if text is not None:
-            files.append((file.path, text))
-            if sha256(text) != patch.before.get(file.path):
-                if file.path not in now:
-                    raise Refused(f"{file.path} is not the text that the patch was made for (build {patch.build})")
-                moved.add(file.path)
-    after = dict(_applied(patch.diff, tuple(files), moved=bool(moved)))
-    _only(after, {file.path for file in touched})
-    for path, text in after.items():
-        if path not in moved and sha256(text) != patch.after.get(path):
-            raise Refused(f"{path} comes out different from when the patch was made")
-        _whole(path, text)
-    return after
+    touched = {file.path for patch in patches for file in _read(patch)}
+    files = tuple((path, text) for path in sorted(touched) if (text := source(path)) is not None)
+    return dict(_stacked(tuple(patch.canonical() for patch in patches), files))
 
 
 @lru_cache(maxsize=64)
-def _applied(diff: str, files: tuple[tuple[str, str], ...], *, moved: bool) -> tuple[tuple[str, str], ...]:
-    """The same diff is applied at every boot of a candidate; git is asked once."""
-    return tuple(patch_git.apply(diff, dict(files), moved=moved).items())
+def _stacked(patches: tuple[str, ...], files: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The same patches are applied at every boot of a candidate; git is asked once."""
+    source, now = dict(files), dict[str, str]()
+    with worktree.opened(source) as tree:
+        for patch in map(Patch.model_validate_json, patches):
+            try:
+                now |= _next(patch, source, now, tree)
+            except Refused as refused:
+                raise CandidateFailed(FailureClass.BAD_PATCH, f"patch {patch.name}: {refused.reason}") from refused
+            tree.keep(patch.title)
+    return tuple(now.items())
+
+
+def _read(patch: Patch) -> tuple[patch_rules.Touched, ...]:
+    try:
+        return patch_rules.read(patch.diff)
+    except Refused as refused:
+        raise CandidateFailed(FailureClass.BAD_PATCH, f"patch {patch.name}: {refused.reason}") from refused
+
+
+def _next(patch: Patch, source: Mapping[str, str], now: Mapping[str, str], tree: worktree.Tree) -> dict[str, str]:
+    """One more patch. In a file that an earlier one changed its hunks may have moved; else all must be as it was."""
+    touched, before = _read(patch), {**source, **now}
+    moved: set[str] = set()
+    for file in touched:
+        text = before.get(file.path)
+        if file.new != (text is None):
+            raise Refused(f"{file.path} is {'there already' if file.new else 'not in this build'}")
+        if text is not None and sha256(text) != patch.before.get(file.path):
+            if file.path not in now:
+                raise Refused(f"{file.path} is not the text that the patch was made for (build {patch.build})")
+            moved.add(file.path)
+    after = tree.apply(patch.diff, moved=bool(moved))
+    paths = {file.path for file in touched}
+    others = {path for path in {*after, *before} - paths if after.get(path) != before.get(path)}
+    _only(others | (paths & set(after)), paths)
+    for path in paths:
+        if path not in moved and sha256(after[path]) != patch.after.get(path):
+            raise Refused(f"{path} comes out different from when the patch was made")
+        _whole(path, after[path])
+    return {path: after[path] for path in paths}
 
 
 def dress(

@@ -1,14 +1,11 @@
-"""`git apply` and `git diff` for real, in a repository that lives only for the call (GitPython).
+"""Git itself, for real (GitPython), and a repository that lives only for a call.
 
-The repository holds just the files that a patch touches. No configuration, attributes, templates, hooks or credentials
-of the machine are read; nothing of the source is run.
+No configuration, attributes, templates, hooks or credentials of the machine are read; nothing of the source is run.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,38 +26,14 @@ OPTIONS = {
     "core.quotePath": "true",
     "diff.external": "",
 }
-_MOVED = re.compile(r"Hunk #\d+ succeeded at \d+ \(offset (-?\d+) lines?\)")
 _FAILED = re.compile(r"^error: (.+)$", re.M)
+_SOUGHT = re.compile(r"^error: while searching for:\n(.*?)\n+error: (patch failed: .+:\d+)$", re.M | re.S)
+LINES, LINE = 4, 80
+"""of what a hunk looks for, and of what is there instead: lines, and characters of each"""
 
 
 class DoesNotApply(Refused):
     """The text is not the one that the diff was made against."""
-
-
-def difference(before: Mapping[str, str | None], after: Mapping[str, str]) -> str:
-    """The unified diff from one state of files to another, in git's format. Raises `Infrastructure`."""
-    with repository() as (git, folder):
-        _put(folder, {path: text for path, text in before.items() if text is not None})
-        run(git, "add", "--all")
-        _put(folder, after)
-        if new := [path for path in after if before.get(path) is None]:
-            run(git, "add", "--intent-to-add", "--", *new)
-        return run(git, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", "-U3")
-
-
-def apply(diff: str, files: Mapping[str, str], *, moved: bool = False) -> dict[str, str]:
-    """The files after the diff. `moved`: hunks may be found at other lines than they say.
-
-    Raises `DoesNotApply` with git's reason; `Infrastructure` where there is no git.
-    """
-    with repository() as (git, folder):
-        _put(folder, files)
-        place = folder / ".git" / "day0.diff"
-        place.write_bytes(diff.encode())
-        told = run(git, "apply", "--verbose", "--whitespace=nowarn", "-p1", str(place))
-        if not moved and (at := _MOVED.search(told)):
-            raise DoesNotApply(f"the patch fits only {at[1]} lines away from where it says: it was made for other text")
-        return _taken(folder)
 
 
 @contextmanager
@@ -70,31 +43,50 @@ def repository(more: Mapping[str, str] | None = None) -> Iterator[tuple[Any, Pat
     Raises `Infrastructure` without git, `DiskFull`.
     """
     try:
-        from git import Git
-    except ImportError:
-        raise Infrastructure("patches need git: install it (Debian, Ubuntu: apt install git)") from None
-    try:
         with TemporaryDirectory(prefix="day0-patch-") as name:
             folder = Path(name, "tree")
             folder.mkdir()
-            git = Git(str(folder))
-            git.update_environment(**environment(folder, more))
-            run(git, "init", "--quiet", "--template=")
-            yield git, folder
+            made = git(folder, settings=more)
+            run(made, "init", "--quiet", "--template=")
+            yield made, folder
     except OSError as error:
         raise DiskFull(f"there is no room for a patch's files: {error.strerror}") from error
 
 
-def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+def git(
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    own: Path | None = None,
+    common: Path | None = None,
+) -> Any:
+    """Git on the work tree `folder`, with nothing of this machine's configuration. Raises `Infrastructure`.
+
+    A worktree of a repository has git's files in `own`, and what it shares with others in `common`.
+    """
+    try:
+        from git import Git
+    except ImportError:
+        raise Infrastructure("patches need git: install it (Debian, Ubuntu: apt install git)") from None
+    made = Git(str(folder))
+    made.update_environment(**environment(folder, settings, own, common), **(variables or {}))
+    return made
+
+
+def environment(
+    folder: Path, more: Mapping[str, str] | None = None, own: Path | None = None, common: Path | None = None
+) -> dict[str, str]:
     """Names every place itself, so that nothing set outside leads git elsewhere. `more` are further settings."""
-    home, own = str(folder.parent), folder / ".git"
+    home, own = str(folder.parent), own or folder / ".git"
+    shared = common or own
     options = {**OPTIONS, **(more or {})}
     settings = {f"GIT_CONFIG_{part}_{n}": word for n, pair in enumerate(options.items()) for part, word in
                 zip(("KEY", "VALUE"), pair, strict=True)}  # fmt: skip
     return {
         "HOME": home, "XDG_CONFIG_HOME": home, "LC_ALL": "C",
         "GIT_DIR": str(own), "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(own / "index"),
-        "GIT_OBJECT_DIRECTORY": str(own / "objects"), "GIT_COMMON_DIR": str(own), "GIT_CONFIG_PARAMETERS": "",
+        "GIT_OBJECT_DIRECTORY": str(shared / "objects"), "GIT_COMMON_DIR": str(shared), "GIT_CONFIG_PARAMETERS": "",
         "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
         "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": home,
         "GIT_CONFIG_COUNT": str(len(options)), **settings,
@@ -114,40 +106,24 @@ def run(git: Any, *words: str, timeout_s: float | None = None) -> str:
         raise Infrastructure("patches need git: install it (Debian, Ubuntu: apt install git)") from None
     except GitCommandError as error:
         told = Redactor()(str(error.stderr))
-        reason = _FAILED.search(told)
         if words[0] == "apply":
-            raise DoesNotApply(f"the patch does not apply: {reason[1] if reason else told.strip()[:200]}") from None
+            raise DoesNotApply(f"the patch does not apply: {_reason(told)}") from None
         raise Infrastructure(f"git {words[0]} failed: {told.strip()[:200]}") from None
     del code
     return str(said) if words[0] == "apply" else bytes(out).decode(errors="replace")
 
 
-def _put(folder: Path, files: Mapping[str, str]) -> None:
-    for path, text in files.items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode())
+def _reason(told: str) -> str:
+    """Where a hunk failed and what it looked for, or the first thing that git says against a patch."""
+    if found := _SOUGHT.search(told):
+        return f"{found[2]}: it looks for {brief(found[1])}"
+    reason = _FAILED.search(told)
+    return reason[1] if reason else told.strip()[:200]
 
 
-def _taken(folder: Path) -> dict[str, str]:
-    """All that lies in the tree now. Raises `Refused` for what is no plain, text, unexecutable file."""
-    out = {}
-    for place, folders, names in os.walk(folder):
-        if Path(place) == folder:
-            folders.remove(".git")
-        for name in names:
-            file = Path(place, name)
-            path, mode = file.relative_to(folder).as_posix(), file.lstat().st_mode
-            if not stat.S_ISREG(mode) or mode & 0o111:
-                raise Refused(f"the patch is refused: it makes {path!r} something else than a plain file")
-            try:
-                out[path] = file.read_bytes().decode()
-            except UnicodeDecodeError:
-                raise Refused(f"the patch is refused: {path!r} would be no text any more") from None
-        for name in folders:
-            if Path(place, name).is_symlink():
-                raise Refused("the patch is refused: it makes a symbolic link")
-    return out
+def brief(text: str) -> str:
+    """The first lines of a text on one line."""
+    return repr(" | ".join(line.strip()[:LINE] for line in text.splitlines()[:LINES]))
 
 
-__all__ = ["DoesNotApply", "apply", "difference", "environment", "run"]
+__all__ = ["DoesNotApply", "brief", "environment", "git", "repository", "run"]

@@ -2,7 +2,7 @@
 
 import pytest
 from day0.runs.errors import Refused
-from day0.tools import patch, patch_git, patch_minimal
+from day0.tools import patch, patch_minimal, worktree
 from day0.tools.codemods.base import Files
 
 from .engine import TREE
@@ -21,7 +21,7 @@ def changed(*lines, kernel=None):
 
 
 def difference(after):
-    return patch_git.difference({PATH: TEXT, OTHER: KERNEL}, after)
+    return worktree.difference({PATH: TEXT, OTHER: KERNEL}, after)
 
 
 def test_hunks_are_taken_apart_and_put_together_to_the_byte():
@@ -31,9 +31,9 @@ def test_hunks_are_taken_apart_and_put_together_to_the_byte():
     assert len(found) == 3
     for n in range(3):
         fewer = patch_minimal.joined(tuple(h for m, h in enumerate(found) if m != n))
-        made = patch_git.apply(fewer, {PATH: TEXT})[PATH]
+        made = worktree.apply(fewer, {PATH: TEXT})[PATH]
         assert made not in (TEXT, after[PATH]) and patch_minimal.hunks(fewer) != found
-    assert patch_git.apply(patch_minimal.joined(found), {PATH: TEXT}) == after
+    assert worktree.apply(patch_minimal.joined(found), {PATH: TEXT}) == after
 
 
 def test_only_the_hunks_that_it_needs_are_left_and_each_is_asked_about_once():
@@ -48,7 +48,7 @@ def test_only_the_hunks_that_it_needs_are_left_and_each_is_asked_about_once():
 
     small = patch_minimal.minimal(diff, works)
     assert len(asked) == 3 and len(patch_minimal.hunks(small)) == 1
-    assert patch_git.apply(small, {PATH: TEXT})[PATH] == TEXT.replace("x25 = 25", "x25 = 26")
+    assert worktree.apply(small, {PATH: TEXT})[PATH] == TEXT.replace("x25 = 25", "x25 = 26")
     assert patch_minimal.minimal(diff, lambda _: False) == diff
 
 

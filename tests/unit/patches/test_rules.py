@@ -4,7 +4,7 @@ import os
 
 import pytest
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
-from day0.tools import patch, patch_git, patch_rules
+from day0.tools import patch, patch_rules, worktree
 from day0.tools.patch import Files
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,10 +176,10 @@ def test_patches_stack_and_each_must_come_out_as_it_was_made():
 def test_a_later_patch_may_find_its_lines_moved_by_an_earlier_one_but_not_changed():
     text = "".join(f"x{n} = {n}\n" for n in range(40))
     source, path = Files({f"{ROOT}/a.py": text}), f"{ROOT}/a.py"
-    top = proposed(patch_git.difference({path: text}, {path: "y = 1\nz = 2\n" + text}), source)
-    end = proposed(patch_git.difference({path: text}, {path: text.replace("x39 = 39", "x39 = 0")}), source)
+    top = proposed(worktree.difference({path: text}, {path: "y = 1\nz = 2\n" + text}), source)
+    end = proposed(worktree.difference({path: text}, {path: text.replace("x39 = 39", "x39 = 0")}), source)
     assert patch.applied([top, end], source)[path] == "y = 1\nz = 2\n" + text.replace("x39 = 39", "x39 = 0")
-    again = proposed(patch_git.difference({path: text}, {path: text.replace("x39 = 39", "x39 = 1")}), source)
+    again = proposed(worktree.difference({path: text}, {path: text.replace("x39 = 39", "x39 = 1")}), source)
     with pytest.raises(CandidateFailed, match="does not apply"):
         patch.applied([end, again], source)
 
@@ -194,9 +194,9 @@ def test_what_git_writes_our_reader_takes_and_git_applies_back(old, new):
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
     if before == after:
         return
-    diff = patch_git.difference({path: before}, {path: after})
+    diff = worktree.difference({path: before}, {path: after})
     assert [file.path for file in patch_rules.read(diff)] == [path]
-    assert patch_git.apply(diff, {path: before}) == {path: after}
+    assert worktree.apply(diff, {path: before}) == {path: after}
 
 
 @given(st.text(alphabet="diff -gtab/+@0123,\nx.py\\", max_size=120))
@@ -223,12 +223,12 @@ def test_nothing_of_the_machines_git_is_read_or_run(tmp_path, monkeypatch):
     }.items():
         monkeypatch.setenv(name, str(value))
     path = f"{ROOT}/a.py"
-    diff = patch_git.difference({path: "a = 1\n"}, {path: "a = 2  \n"})
-    assert patch_git.apply(diff, {path: "a = 1\n"}) == {path: "a = 2  \n"}
+    diff = worktree.difference({path: "a = 1\n"}, {path: "a = 2  \n"})
+    assert worktree.apply(diff, {path: "a = 1\n"}) == {path: "a = 2  \n"}
     assert not (tmp_path / "ran").exists() and not (tmp_path / "else").exists()
 
 
 def test_without_git_it_is_infrastructure_that_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Infrastructure, match="install it"):
-        patch_git.difference({}, {"a.py": "x\n"})
+        worktree.difference({}, {"a.py": "x\n"})
