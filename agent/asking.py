@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from day0.agent import limits
+from day0.agent import consenting, limits
 from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.brought import OPTION
 from day0.agent.settings import Settings
@@ -119,6 +119,8 @@ def _options(asked: Asked, found: Found, settings: Settings) -> dict[str, Any]:
 
     target = found.target
     options: dict[str, Any] = {"asked_for": asked.model, "because": list(found.why)} if found.why else {}
+    if found.consents:
+        options[consenting.OPTION] = list(found.consents)
     if settings.reference_base_url is not None and target.kind != "twin":
         options[vendors.OPTION] = vendors.named(settings, asked.model)
     if asked.patches:

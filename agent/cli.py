@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 import typer
-from day0.agent import cli_engine, cli_eval, cli_forecast, cli_look, cli_patches, cli_run, cli_worlds
+from day0.agent import cli_consent, cli_engine, cli_eval, cli_forecast, cli_look, cli_patches, cli_run, cli_worlds
 from day0.runs.errors import Day0Error, UserError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ cli_forecast.add_to(app)
 cli_eval.add_to(app)
 cli_worlds.add_to(app)
 cli_patches.add_to(app)
+cli_consent.add_to(app)
 OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE}
 
 

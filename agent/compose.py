@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from day0.agent import leading, vendors
+from day0.agent import consenting, leading, vendors
 from day0.agent.nodes import LocalPool, NodePool
 from day0.agent.overhead import Meter, metered
 from day0.agent.parts import Desk, Environments, Parts
@@ -63,13 +63,13 @@ def artifacts(settings: Settings) -> Artifacts:
     return Artifacts(settings.home / "artifacts")
 
 
-def engine(name: str) -> Engine:
-    """The adapter of an engine. Raises `UserError`."""
+def engine(name: str, consents: frozenset[str] = frozenset()) -> Engine:
+    """The adapter of an engine; `consents` count for the revision that it serves. Raises `UserError`."""
     from day0.tools.engines import ENGINES
 
     if name not in ENGINES:
         raise UserError(f"engine `{name}` is unknown: this day0 knows {', '.join(sorted(ENGINES))}")
-    return ENGINES[name]()
+    return ENGINES[name](consents)
 
 
 def installed(settings: Settings, name: str = "") -> Environments:
@@ -222,7 +222,10 @@ def model_folder(run: Run, settings: Settings, progress: Callable[[str], None] =
     from day0.tools.revision import revision_of
 
     pinned = "" if Path(run.request.model).is_dir() else f"@{run.request.revision}"
-    folder = resolve(run.request.model + pinned, settings.home, progress=progress)
+    allowed = consenting.of(run.request)
+    folder = resolve(
+        run.request.model + pinned, settings.home, progress=progress, consented=lambda _: consenting.PICKLE in allowed
+    )
     if not pinned and revision_of(folder, settings.home) != run.request.revision:
         raise UserError(f"{folder} changed since run {run.id} was submitted: submit it again")
     return folder
@@ -239,7 +242,9 @@ def parts_at(
 ) -> Parts:
     """The same in given environments, with a given model folder. Raises `UserError`."""
     settings = desk.settings
-    adapter = engine(run.request.target.engine)
+    allowed = consenting.of(run.request)
+    consenting.standing(desk.ledger, run.request.model, run.request.revision, allowed)
+    adapter = engine(run.request.target.engine, allowed)
     calls: list[dict[str, Any]] = []
 
     def fetching(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from day0.agent.consenting import Asking
 from day0.agent.settings import Settings
 from day0.runs.engine_facts import ModelFacts
 from day0.runs.errors import UserError
@@ -20,6 +21,8 @@ class Found:
     facts: ModelFacts
     target: Target
     why: tuple[str, ...] = ()
+    consents: tuple[str, ...] = ()
+    """what a person allowed for this revision and a run goes by"""
 
 
 def local(model: str, target: Target, settings: Settings) -> Found:
@@ -28,11 +31,13 @@ def local(model: str, target: Target, settings: Settings) -> Found:
     from day0.tools.revision import revision_of
     from day0.tools.survey import survey
 
-    folder = look(model, settings.home)
+    asking = Asking(settings)
+    folder = look(model, settings.home, consented=asking.pickle)
     facts = survey(folder)
     own = Path(model).expanduser().is_dir()  # else a hub model, whose folder is named by its commit
     name = str(folder) if own else model.partition("@")[0]
-    return Found(name, revision_of(folder, settings.home) if own else folder.name, facts, target)
+    revision = revision_of(folder, settings.home) if own else folder.name
+    return Found(name, revision, facts, target, consents=asking.counting(folder, revision, target))
 
 
 def simulated(

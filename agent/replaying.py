@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from day0.agent import compose
+from day0.agent import compose, consenting
 from day0.agent import settings as settings_
 from day0.agent.inputs import ClimbInputs
 from day0.agent.live import words
@@ -85,7 +85,13 @@ def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path
     if given is None and not own and recipe.model.id.startswith("/"):
         raise UserError(f"the recipe's model folder {recipe.model.id} is not on this machine: name yours with --model")
     named = str(given) if given else recipe.model.id if own else f"{recipe.model.id}@{recipe.model.revision}"
-    folder = resolve(named, settings.home)
+    kinds = recipe.model.consents
+    if kinds:
+        if recipe.target.kind != "docker":
+            raise UserError("this recipe runs code of its checkpoint, which containers without network alone may do")
+        with closing(compose.ledger(settings)) as ledger:
+            consenting.standing(ledger, recipe.model.id, recipe.model.revision, kinds)
+    folder = resolve(named, settings.home, consented=lambda _: consenting.PICKLE in kinds)
     found = file_hashes(folder, settings.home)
     wrong = sorted(name for name, digest in recipe.model.files.items() if found.get(name) != digest)
     if wrong:
@@ -94,7 +100,7 @@ def model_folder(recipe: Recipe, given: Path | None, settings: Settings) -> Path
 
 
 def _measure(pool: NodePool, recipe: Recipe, folder: Path, at: Environments, settings: Settings) -> list[Fact]:
-    engine = compose.engine(recipe.engine.name)
+    engine = compose.engine(recipe.engine.name, frozenset(recipe.model.consents))
     request = RunRequest(
         model=recipe.model.id, revision=recipe.model.revision, target=recipe.target, workloads=(recipe.workload,)
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from day0.agent import figures, story
+from day0.agent import consenting, figures, story
 from day0.agent.accuracies import accuracy
 from day0.agent.floor import spread
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.replay import HOST, placeholders
+from day0.runs.consents import KINDS
 from day0.runs.errors import Infrastructure
 from day0.runs.facts import Knee, Rung
 from day0.runs.findings import Held, Stability
@@ -49,7 +50,10 @@ def recipe_of(parts: Parts, run: Run, winner: Attempt, workload: Workload) -> Re
             packages=seen.engine.packages,
         ),
         model=ModelPin(
-            id=candidate.model, revision=candidate.revision, files=file_hashes(parts.model_folder, parts.home)
+            id=candidate.model,
+            revision=candidate.revision,
+            files=file_hashes(parts.model_folder, parts.home),
+            consents=tuple(kind for kind in KINDS if kind in consenting.of(run.request)),
         ),
         configuration=Configuration(
             flags=candidate.flags, env=candidate.env, patches=candidate.patches, tables=candidate.tables

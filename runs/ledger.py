@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from day0.runs import tables
+from day0.runs import ledger_consents, tables
+from day0.runs.consents import Consent
 from day0.runs.database import MIGRATION_LOCK, open_engine, writing
 from day0.runs.errors import Conflict, UserError
-from day0.runs.ledger_patches import PatchReads
+from day0.runs.ledger_consents import ConsentReads
 from day0.runs.ledger_rows import run_of, stamp, to_json
 from day0.runs.ledger_writer import Writer
 from day0.runs.schema import RUN_FINISHED, Run, RunRequest, RunStatus, Submitted
@@ -22,7 +23,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger(PatchReads):
+class Ledger(ConsentReads):
     """Runs, attempts and their story in SQLite or PostgreSQL. Safe to use from several threads.
 
     Every method raises `Infrastructure` when the database can't be used, `DiskFull` when it can't grow.
@@ -115,6 +116,13 @@ class Ledger(PatchReads):
             if request != run.request:
                 writer.set_request(request)
             return writer.run
+
+    def consent(self, consent: Consent) -> None:
+        """Records what a person allowed or took back."""
+        with self._one_writer() as db:
+            if self._engine.dialect.name == "postgresql":
+                db.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+            ledger_consents.add(db, consent)
 
     # ---- writing
     @contextmanager

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from day0.runs.accuracy import Canary, Judgement
 from day0.runs.candidate import Candidate
+from day0.runs.consents import ConsentKind
 from day0.runs.documents import load
 from day0.runs.engine_facts import NodeFacts
 from day0.runs.errors import UserError
@@ -43,6 +44,7 @@ class ModelPin(Frozen):
     id: str = Field(description="hub ID, or the folder as the user gave it")
     revision: str
     files: Map[str] = Field(default_factory=dict)
+    consents: tuple[ConsentKind, ...] = Field(default=(), description="what of it runs code: a replay needs them too")
 
 
 class Configuration(Frozen):

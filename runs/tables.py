@@ -101,3 +101,10 @@ patches = Table(
     Index("patches_by_digest", "digest"),
     Index("patches_by_number", "run", "number", unique=True),
 )
+
+consents = Table(
+    "consents",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("data", Text, nullable=False),
+)

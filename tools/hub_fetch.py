@@ -24,6 +24,8 @@ from day0.tools.hub_errors import told
 from day0.tools.revision import file_hashes
 
 Progress = Callable[[str], None]
+Consented = Callable[[str], bool]
+"""Whether a person consented to the pickled weights of exactly this revision."""
 DESCRIBING = ("*.json", "*.txt", "*.jinja", "*.jsonl", "*.model", "*.tiktoken", "*.py")
 """What describes a model: kilobytes to megabytes. `.py` files are data here: nothing imports them without consent."""
 WEIGHTS = ("*.safetensors",)
@@ -46,7 +48,7 @@ class HubFile(Frozen):
 
 
 class Listing(Frozen):
-    """All files of one commit that day0 takes; `pickled` are those that it does not."""
+    """All files of one commit that day0 takes; `pickled` are weights that it takes with a person's consent only."""
 
     name: str
     commit: str
@@ -65,6 +67,7 @@ class Hub:
     home: Path
     endpoint: str | None = None
     token: str | None = field(default=None, repr=False)
+    consented: Consented = field(default=lambda _: False, repr=False)
 
     @property
     def at(self) -> str:
@@ -105,9 +108,10 @@ class Hub:
         ]
         pickled = tuple(sorted(f.name for f in found if any(fnmatch(f.name, p) for p in PICKLES)))
         taken = [f for f in found if any(fnmatch(f.name, p) for p in (*DESCRIBING, *WEIGHTS))]
-        listing = Listing(name=name, commit=info.sha, files=tuple(sorted(taken, key=lambda f: f.name)), pickled=pickled)
-        refuse_pickles(name, [f.name for f in listing.files], pickled)
-        return listing
+        if alone(pickled, [f.name for f in taken]):
+            refuse_pickles(name, info.sha, pickled, self.consented)
+            taken += [f for f in found if f.name in pickled]
+        return Listing(name=name, commit=info.sha, files=tuple(sorted(taken, key=lambda f: f.name)), pickled=pickled)
 
     def describe(self, listing: Listing) -> Path:
         """Fetches what describes the model, and no weights. Raises `UserError`, `DiskFull`."""
@@ -134,6 +138,8 @@ class Hub:
             if listing is None or (revision and revision != listing.commit):
                 continue
             missing = self._missing(listing, listing.files)
+            if set(listing.pickled) & {f.name for f in listing.files}:
+                refuse_pickles(name, listing.commit, listing.pickled, self.consented)
             if not missing:
                 return self.folder(listing)
             raise UserError(
@@ -165,7 +171,7 @@ class Hub:
         if missing and any(f.hashed.startswith("sha256:") for f in missing):
             self._note(listing)  # from here on a fetch that breaks off is known to be one
         total, done = sum(f.size for f in files), sum(f.size for f in files) - sum(f.size for f in missing)
-        order = sorted(missing, key=lambda f: (any(fnmatch(f.name, p) for p in WEIGHTS), f.name))
+        order = sorted(missing, key=lambda f: (any(fnmatch(f.name, p) for p in (*WEIGHTS, *PICKLES)), f.name))
         for at in range(0, len(order), BATCH):
             batch = order[at : at + BATCH]
             with told(listing.name, listing.commit, fetching=True):
@@ -215,12 +221,17 @@ class Hub:
                 path.resolve().chmod(READ_ONLY)
 
 
-def refuse_pickles(name: str, files: Sequence[str], pickled: Sequence[str]) -> None:
-    """Raises `UserError` for a model that has pickled weights and no others (S61)."""
-    if pickled and not any(fnmatch(f, p) for f in files for p in WEIGHTS):
+def alone(pickled: Sequence[str], files: Sequence[str]) -> bool:
+    """Whether a model has pickled weights and no others."""
+    return bool(pickled) and not any(fnmatch(f, p) for f in files for p in WEIGHTS)
+
+
+def refuse_pickles(model: str, revision: str, pickled: Sequence[str], consented: Consented) -> None:
+    """Raises `UserError`, with the command by which a person consents, unless somebody did for this revision (S61)."""
+    if not consented(revision):
         raise UserError(
-            f"{name} has only pickled weights ({pickled[0]}), which run code when they are loaded: nobody consented to "
-            "that; convert them to safetensors and give the folder"
+            f"{model} has only pickled weights ({pickled[0]}), which run code when they are loaded: convert them to "
+            f"safetensors, or consent to exactly these with `day0 consent {model}@{revision} --pickle`"
         )
 
 

@@ -155,7 +155,10 @@ def _warnings(place: Path, config: Mapping[str, Any], weights: _Weights) -> list
     if any(place.glob("*.bin")) or any(place.glob("*.pt")) or any(place.glob("*.pth")):
         found.append("pickle weights lie in the folder: they run code when loaded and need a person's consent")
     if config.get("auto_map"):
-        found.append("the checkpoint brings its own code (auto_map): trust_remote_code needs a person's consent")
+        found.append(
+            "the checkpoint brings its own code (auto_map): trust_remote_code needs a person's consent, "
+            "`day0 consent MODEL --remote-code`"
+        )
     if _tokenizer(place) is None:
         found.append("no tokenizer file")
     if not (place / "generation_config.json").is_file():
@@ -184,7 +187,8 @@ class _Weights:
         present = [file for file in files if file.is_file()]
         if not present:
             found.problems.append("no safetensors weights in the folder")
-            found.bytes = index.get("metadata", {}).get("total_size")
+            pickled = sum(file.stat().st_size for file in place.glob("*.bin"))
+            found.bytes = index.get("metadata", {}).get("total_size") or pickled or None
             return found
         found._add(present)
         return found

@@ -42,7 +42,7 @@ FAKES: dict[str, str] = {
 }
 LOADERS = frozenset({"auto", "safetensors", "fastsafetensors", "layered"})
 CONSENT: dict[str, str] = {
-    "trust-remote-code": "code from a model's repository needs a person's consent for that revision",
+    "trust-remote-code": "code from a model's repository needs a person's consent for that revision (`day0 consent`)",
     "trust-request-chat-template": "templates from requests would run in the server",
     "enable-custom-logit-processor": "it runs pickled code from requests",
 }

@@ -48,7 +48,7 @@ _KEEP = rules.words(
 
 
 class Sglang:
-    """The adapter; stateless."""
+    """The adapter; it remembers nothing. `consents`: what a person allowed for the revision that it serves."""
 
     name = "sglang"
     caches: tuple[str, ...] = ("jit",)
@@ -60,6 +60,9 @@ class Sglang:
         rb"using heuristic FlyDSL fallback|using [12]stage default for|not found tuned config in|"
         rb"Using default MoE kernel config|falling back to loop|Fallback to triton version"
     )
+
+    def __init__(self, consents: frozenset[str] = frozenset()) -> None:
+        self._consents = consents
 
     def take_facts(self, sandbox: Sandbox, build: str) -> EngineFacts:
         """See the port. Costs two imports of SGLang, 6-7 s each on a slow core, once per build."""
@@ -127,6 +130,8 @@ class Sglang:
                 argv.append(f"--{name}" if value else f"--no-{name}")
             else:
                 argv += [f"--{name}", *(rules.render(value).split() if flag.many else [rules.render(value)])]
+        if "remote-code" in self._consents:
+            argv.append("--trust-remote-code")
         # SPT_NOENV: schedulers rename themselves, which overwrites the environment by which a process is known as ours
         ours = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "SPT_NOENV": "1"}
         return Launch(tuple(argv), {**ours, **candidate.env})

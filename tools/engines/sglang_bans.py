@@ -54,7 +54,8 @@ def check_code(name: str, value: FlagValue) -> None:
         )
     if name == "trust-remote-code":
         raise Refused(
-            "--trust-remote-code runs code from the checkpoint: it needs a person's consent for this revision"
+            "--trust-remote-code runs code from the checkpoint: it needs a person's consent for this revision, "
+            "`day0 consent MODEL --remote-code`"
         )
 
 

@@ -103,6 +103,14 @@ def test_s60_s61_no_server_is_launched_that_runs_a_checkpoints_code_whoever_set_
     Sglang().check_target(target("cpu"), MODEL)
 
 
+def test_s60_with_a_persons_consent_the_flag_stands_on_the_servers_line_and_still_no_candidate_may_set_it(facts):
+    allowed = Sglang(frozenset({"remote-code", "pickle"}))
+    line = allowed.launch(candidate({}), facts, host="127.0.0.1", port=1).argv
+    assert line[-1] == "--trust-remote-code"
+    assert line[:-1] == Sglang().launch(candidate({}), facts, host="127.0.0.1", port=1).argv
+    assert "a person's consent" in refusal(facts, {"trust-remote-code": True})
+
+
 @pytest.mark.parametrize("flags", [{"json-model-override-args": "{"}, {"speculative-accept-threshold-acc": "x"}])
 def test_a_target_with_a_value_that_is_none_is_refused(flags):
     with pytest.raises(Refused):
