@@ -83,7 +83,7 @@ def look_up(
     key: str,
 ) -> Facts:
     """What was asked of the engine's source, as an artifact. Raises `Refused`, `CandidateFailed`, `Infrastructure`."""
-    from day0.agent.crafting import over
+    from day0.agent.craft_checks import over
     from day0.tools import source_text
     from day0.tools.patch import source_of
 

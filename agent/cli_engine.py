@@ -16,7 +16,8 @@ def install(
     name: Annotated[
         str,
         typer.Argument(
-            help="`cpu`: SGLang for this machine's processor; `harness`: the load generator alone; `evals`: lm-eval"
+            help="`cpu`: SGLang for this machine's processor; `harness`: the load generator alone; `evals`: lm-eval; "
+            "`checks`: clang-tidy for patches to kernels"
         ),
     ],
 ) -> None:

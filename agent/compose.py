@@ -27,6 +27,7 @@ from day0.runs.workload import Target
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import CancelToken
 from day0.tools.engines.base import Engine
+from day0.tools.hip_check import Checker
 
 if TYPE_CHECKING:
     from day0.tools.forge.base import Forge
@@ -74,7 +75,7 @@ def engine(name: str, consents: frozenset[str] = frozenset()) -> Engine:
 
 def installed(settings: Settings, name: str = "") -> Environments:
     """What `day0 engine install cpu` made, or an engine that `day0 engine use` named. Raises `UserError`."""
-    from day0.tools.environments import environment_digest, evals_of, find
+    from day0.tools.environments import checks_of, environment_digest, evals_of, find
     from day0.tools.own_engine import own
 
     found = own(settings.home, name) if name else find(settings.home)
@@ -87,6 +88,7 @@ def installed(settings: Settings, name: str = "") -> Environments:
         harness_build=found.harness_build,
         digest=environment_digest,
         evals=evals_of(settings.home),
+        checker=Checker.at(*checks_of(settings.home)),
     )
 
 

@@ -63,7 +63,8 @@ def ready(target: Target, settings: Settings) -> None:
 def environments(target: Target, settings: Settings) -> Environments:
     """Engine images, by digest, and load generator of a target. Raises `Infrastructure`, `UserError`."""
     from day0.agent import compose
-    from day0.tools.environments import environment_digest, evals_of
+    from day0.tools.environments import checks_of, environment_digest, evals_of
+    from day0.tools.hip_check import Checker
 
     ready(target, settings)
     node = make(settings, target, lambda: False)
@@ -88,6 +89,7 @@ def environments(target: Target, settings: Settings) -> Environments:
         digest=lambda folder: digests.get(folder) or environment_digest(folder),
         images={found: name for name, found in digests.items() if found != digest},
         evals=evals_of(settings.home),
+        checker=Checker.at(*checks_of(settings.home)),
         patchable=True,
         overlays=True,
     )

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from day0.agent import crashpoints, story
+from day0.agent import craft_checks, crashpoints, story
 from day0.agent.gathering import climb_inputs, current_view, note_admission
 from day0.agent.inputs import SERVER_LOG, ClimbInputs
 from day0.agent.lease import Facts
@@ -25,7 +25,7 @@ from day0.agent.policy.brought import PERSON, name_of
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
-from day0.runs.facts import ArtifactKept, Fact, FailureClass, PatchMade, Progress, TableMade
+from day0.runs.facts import Fact, PatchMade, Progress, TableMade
 from day0.runs.ledger_writer import Writer
 from day0.runs.patches import Patch, Table
 from day0.runs.schema import Attempt
@@ -70,7 +70,9 @@ def craft(node: Node, *, order: Order, inputs: ClimbInputs, key: str) -> Facts:
     with node.open(spec) as sandbox:
         from day0.tools.patch import source_of
 
-        patches = yield from _patches(order, inputs, source_of(sandbox))
+        source = source_of(sandbox)
+        patches = yield from _patches(order, inputs, source)
+        kernels = craft_checks.kernels(source, patches) if _brings(order) else None
         if order.action.tune:
             from day0.tools import tune
 
@@ -79,36 +81,17 @@ def craft(node: Node, *, order: Order, inputs: ClimbInputs, key: str) -> Facts:
             build = order.candidate.build
             table = yield from tune.tune(sandbox, told, build=build, clock=node.clock, timeout_s=TUNE_CAP_S)
             yield TableMade(table=table)
+    if kernels is not None:
+        yield from craft_checks.compiled(node, at, kernels, key)
     if order.action.test and not at.overlays:
         yield Progress(text="the patch's own test is not run: this node's engine is simulated")
     elif order.action.test:
-        yield from _tested(node, order, inputs, patches, key)
+        yield from craft_checks.tested(node, order.action.test, order.candidate, inputs, patches, key)
 
 
-def _tested(node: Node, order: Order, inputs: ClimbInputs, patches: Sequence[Patch], key: str) -> Facts:
-    """The diff's own test, with the patches and without. Raises `CandidateFailed` where it fails with them."""
-    from day0.tools import patch_test
-    from day0.tools.wear import tailored
-
-    base = inputs.environments.folder(order.candidate.build)
-    spec, logs = SandboxSpec(role="job", environment=base, attempt=key), list[ArtifactKept]()
-    tables = inputs.tables_of(order.candidate)
-    made = tailored(
-        node,
-        spec,
-        patches,
-        tables,
-        order.candidate.env,
-        lambda name, data: logs.append(ArtifactKept(name=name, data=data)),
-    )
-    yield from logs
-    after = patch_test.run(node, made.image, order.action.test, key)
-    if not after.passed:
-        raise CandidateFailed(FailureClass.BAD_PATCH, f"the patch's own test fails: {after.said}")
-    before = patch_test.run(node, base, order.action.test, key)
-    yield Progress(
-        text=f"the patch's own test passes; without the patch it {'passes too' if before.passed else 'fails'}", step=5
-    )
+def _brings(order: Order) -> bool:
+    """Whether patches are made here."""
+    return bool(order.action.codemods or order.action.diff)
 
 
 def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Generator[Fact, None, list[Patch]]:
@@ -119,30 +102,23 @@ def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Generator[Fact,
     config = _config(inputs.model_folder)
     build = order.candidate.build
     for name in order.action.codemods:
-        made = patch.made(name, over(base, done), build=build, config=config, why=order.evidence, issue=order.issue)
+        made = patch.made(
+            name, craft_checks.over(base, done), build=build, config=config, why=order.evidence, issue=order.issue
+        )
         done.append(made)
         yield PatchMade(patch=made)
     if order.action.diff:
         title = order.action.hypothesis.splitlines()[0][:120]
         name = order.brought or f"proposed-{order.key.replace(':', '-')}"
         made = patch.from_diff(
-            order.action.diff, over(base, done), build=build, name=name, title=title, why=order.evidence,
+            order.action.diff, craft_checks.over(base, done), build=build, name=name, title=title, why=order.evidence,
             author=PERSON if order.brought else "llm",
         )  # fmt: skip
         done.append(made)
         yield PatchMade(patch=made)
-    if order.action.codemods or order.action.diff:
+    if _brings(order):
         patch.applied(done, base)  # all of them together, on the source as the image has it
     return done
-
-
-def over(base: Source, patches: Sequence[Patch]) -> Source:
-    """The source as it is with the patches applied. Raises `CandidateFailed`."""
-    if not patches:
-        return base
-    from day0.tools.patch import Over, applied
-
-    return Over(base, applied(patches, base))
 
 
 def _config(folder: str) -> dict[str, object]:

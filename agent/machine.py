@@ -23,18 +23,19 @@ PIP = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CONFIG_FIL
 
 def install(name: str) -> None:
     """Installs an engine."""
-    if name not in {"cpu", "harness", "evals"}:
-        told = "take `cpu`, `harness` (the load generator alone), or `evals` (lm-eval for a run with --eval)"
+    if name not in {"cpu", "harness", "evals", "checks"}:
+        told = (
+            "take `cpu`, `harness` (the load generator alone), `evals` (lm-eval for a run with --eval) or `checks` "
+            "(clang-tidy for patches to kernels)"
+        )
         raise UserError(f"there is no engine `{name}` to install: {told}")
-    from day0.tools.install import install_cpu, install_evals, install_harness
+    from day0.tools.install import install_checks, install_cpu, install_evals, install_harness
 
     settings = settings_.load()
     node = compose.local_node(settings, stopping(), PIP)
-    if name == "evals":
-        say(str(install_evals(node, settings.home, progress)))
-        return
-    if name == "harness":
-        say(str(install_harness(node, settings.home, progress)))
+    alone = {"evals": install_evals, "harness": install_harness, "checks": install_checks}
+    if name in alone:
+        say(str(alone[name](node, settings.home, progress)))
         return
     made = install_cpu(node, settings.home, progress)
     say(f"{made.engine}\n{made.harness}")

@@ -17,6 +17,7 @@ from day0.runs.errors import Infrastructure
 from day0.runs.ledger import Ledger
 from day0.runs.queue import ControllerLock
 from day0.tools.engines.base import Engine
+from day0.tools.hip_check import Checker
 from day0.tools.vendor import Vendor
 
 
@@ -34,6 +35,8 @@ class Environments:
     """build -> environment of further engine images on these nodes"""
     evals: str = ""
     """where lm-eval is; empty: full evals can't run on this target"""
+    checker: Checker = field(default_factory=Checker)
+    """what compiles patched kernels without a GPU"""
     patchable: bool = False
     """the engine's sources can be changed per sandbox; not so where all share one folder"""
     overlays: bool = False

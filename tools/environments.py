@@ -15,6 +15,8 @@ from day0.runs.errors import Infrastructure
 from day0.runs.values import Frozen, canonical_json, sha256
 
 ENGINE, HARNESS, EVALS = "sglang-cpu-0.5.23", "harness-0.5.9", "evals-0.4.13"
+CHECKS = "clang-tidy-23.1.4"
+HIP_HEADERS = "lib/python3*/site-packages/triton/backends/amd/include"
 MARKER = "day0-environment.json"
 _OWN_RECORDS = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 
@@ -63,6 +65,16 @@ def evals_of(home: str | Path) -> str:
     """The finished environment of lm-eval under this home; empty: there is none."""
     place = engines_folder(home) / EVALS
     return str(place) if (place / MARKER).is_file() else ""
+
+
+def checks_of(home: str | Path) -> tuple[str, str]:
+    """The finished environment with clang-tidy, and HIP's headers of a Triton beside it; empty: there is none."""
+    place = engines_folder(home) / CHECKS
+    if not (place / MARKER).is_file():
+        return "", ""
+    places = [place, engines_folder(home) / ENGINE]
+    headers = (found for folder in places for found in folder.glob(HIP_HEADERS) if (found / "hip").is_dir())
+    return str(place), str(next(headers, ""))
 
 
 def listing(home: str | Path) -> tuple[Installed, ...]:

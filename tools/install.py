@@ -15,16 +15,17 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 from day0.runs.errors import DiskFull, Infrastructure, Timeout, UserError
 from day0.runs.facts import FailureClass
 from day0.sandboxes.base import Node, Sandbox
 from day0.sandboxes.spec import SandboxSpec
+from day0.tools import install_steps
 from day0.tools.diagnose import diagnose
 from day0.tools.engines import cpu_platform
 from day0.tools.environments import (
+    CHECKS,
     ENGINE,
     EVALS,
     HARNESS,
@@ -37,25 +38,21 @@ from day0.tools.environments import (
     listing,
     packages,
 )
+from day0.tools.install_steps import REQUIREMENTS, Steps, data
 from day0.tools.programs import source
 
 Progress = Callable[[str], None]
 STEP_CAP_S = 3600.0
 """A CUDA build of torch is several GB; on a slow line that takes its time."""
 SILENT_CAP_S = 900.0
-NEEDS_BYTES = {ENGINE: 4 << 30, HARNESS: 1 << 30, EVALS: 1 << 30}
-REQUIREMENTS = {
-    ENGINE: "requirements-sglang-cpu.txt",
-    HARNESS: "requirements-harness.txt",
-    EVALS: "requirements-evals.txt",
-}
+NEEDS_BYTES = {ENGINE: 4 << 30, HARNESS: 1 << 30, EVALS: 1 << 30, CHECKS: 2 << 30}
 _TELLING = re.compile(r"^(Collecting|Downloading|Using cached|Installing collected|Successfully|Processing) ?(\S*)")
-_PIP = ("bin/python", "-m", "pip", "install", "--no-cache-dir", "--no-input", "--disable-pip-version-check")
 _IMPORTS = {
     ENGINE: """import torch, torchvision, transformers, sglang.srt.server_args
 from sglang.srt.platforms import current_platform
 assert type(current_platform).__name__ == "CpuPlatform", current_platform""",
     HARNESS: "import numpy, aiohttp, transformers, datasets, importlib.util as u; assert u.find_spec('sglang')",
+    CHECKS: "import clang_tidy",
     EVALS: "import lm_eval.evaluator, lm_eval.models.openai_completions",
 }
 
@@ -66,7 +63,7 @@ def install_cpu(node: Node, home: str | Path, progress: Progress) -> EngineHome:
     Raises `UserError` (no venv module, no packages for this Python), `DiskFull`, `Infrastructure` (registry out of
     reach, an import that fails), `Cancelled`.
     """
-    _environment(node, Path(home), ENGINE, _engine_steps, progress)
+    _environment(node, Path(home), ENGINE, install_steps.engine, progress)
     install_harness(node, home, progress)
     found = find(home)
     if found is None:
@@ -76,49 +73,20 @@ def install_cpu(node: Node, home: str | Path, progress: Progress) -> EngineHome:
 
 def install_harness(node: Node, home: str | Path, progress: Progress) -> Path:
     """The load generator's environment alone, for an engine that is here already. Raises as `install_cpu`."""
-    _environment(node, Path(home), HARNESS, _harness_steps, progress)
+    _environment(node, Path(home), HARNESS, install_steps.harness, progress)
     return engines_folder(home) / HARNESS
 
 
 def install_evals(node: Node, home: str | Path, progress: Progress) -> Path:
     """lm-eval for the winner's full evals, which only a run that asks for them needs. Raises as `install_cpu`."""
-    _environment(node, Path(home), EVALS, _evals_steps, progress)
+    _environment(node, Path(home), EVALS, install_steps.evals, progress)
     return engines_folder(home) / EVALS
 
 
-def _evals_steps(folder: Path, sandbox: Sandbox) -> list[tuple[str, list[str]]]:
-    sandbox.write("requirements.txt", _data(REQUIREMENTS[EVALS]))
-    return [("lm-eval 0.4.13", [str(folder / _PIP[0]), *_PIP[1:], "-r", "requirements.txt"])]
-
-
-def _engine_steps(folder: Path, sandbox: Sandbox) -> list[tuple[str, list[str]]]:
-    sandbox.write("requirements.txt", _data("requirements-sglang-cpu.txt"))
-    sandbox.write(cpu_platform.WHEEL, cpu_platform.wheel())
-    pip = [str(folder / _PIP[0]), *_PIP[1:]]
-    bare = [*pip, "--no-deps"]
-    return [
-        ("PyTorch and SGLang's requirements", [*pip, "-r", "requirements.txt"]),
-        ("SGLang 0.5.23", [*bare, "sglang==0.5.23", "torchvision==0.28.0"]),
-        # CUDA builds of torch bring the triton they need; beside a CPU build it is only ever imported
-        ("Triton, for its imports", [str(folder / "bin/python"), "-c", _TRITON, *bare, "triton==3.5.1"]),
-        ("day0's platform plug-in", [*bare, "--force-reinstall", cpu_platform.WHEEL]),
-    ]
-
-
-_TRITON = """import importlib.util, os, sys
-importlib.util.find_spec("triton") or os.execv(sys.argv[1], sys.argv[1:])"""
-
-
-def _harness_steps(folder: Path, sandbox: Sandbox) -> list[tuple[str, list[str]]]:
-    sandbox.write("requirements.txt", _data("requirements-harness.txt"))
-    pip = [str(folder / _PIP[0]), *_PIP[1:]]
-    return [
-        ("what the benchmark client imports", [*pip, "-r", "requirements.txt"]),
-        ("the benchmark client of SGLang 0.5.9", [*pip, "--no-deps", "sglang==0.5.9"]),
-    ]
-
-
-Steps = Callable[[Path, Sandbox], list[tuple[str, list[str]]]]
+def install_checks(node: Node, home: str | Path, progress: Progress) -> Path:
+    """clang-tidy and, where no engine here has them, HIP's headers, for patches to kernels. Raises as `install_cpu`."""
+    _environment(node, Path(home), CHECKS, install_steps.checks, progress)
+    return engines_folder(home) / CHECKS
 
 
 def _environment(node: Node, home: Path, name: str, steps: Steps, progress: Progress) -> None:
@@ -180,7 +148,7 @@ def environment_recipe(name: str) -> str:
     from day0.runs.values import sha256
 
     wheel = cpu_platform.wheel() if name == ENGINE else b""
-    return sha256(_data(REQUIREMENTS[name]) + wheel + _IMPORTS[name].encode())
+    return sha256(data(REQUIREMENTS[name]) + wheel + _IMPORTS[name].encode())
 
 
 def _marker(folder: Path) -> dict[str, object]:
@@ -189,10 +157,6 @@ def _marker(folder: Path) -> dict[str, object]:
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _data(name: str) -> bytes:
-    return files("day0.tools.engines").joinpath(name).read_bytes()
 
 
 def _make_room(folder: Path, needed: int) -> None:

@@ -17,8 +17,8 @@ DECIDES = (
     ("day0.tools", ""),
     ("day0.agent", "policy"),
     ("day0.agent", "prompts"),
-    ("day0.agent", "answering.py ceiling.py climb.py confirm.py crafting.py inputs.py lease.py preparing.py seeing.py"),
-    ("day0.agent", "scripted_llm.py stability.py surveying.py twin.py"),
+    ("day0.agent", "answering.py ceiling.py climb.py confirm.py craft_checks.py crafting.py inputs.py lease.py"),
+    ("day0.agent", "preparing.py scripted_llm.py seeing.py stability.py surveying.py twin.py"),
     ("day0.agent.evaluation", "arena.py book.py confirming.py drawn.py playing.py scoring.py"),
 )
 """(package, names in it; none: all of it). Tables and command lines change no result."""

@@ -98,7 +98,7 @@ def guarded(text: str, path: str) -> tuple[str, set[str]]:
     lines = text.splitlines(keepends=True)
     wanted: dict[int, str] = {}
     for number, written in included(text, path, ROCM):
-        if _foreign(written):
+        if foreign(written):
             header = written.strip('<>"')
             spelt = _INCLUDE.match(lines[number - 1]) if number <= len(lines) else None
             if spelt is None or header not in spelt.groups() or lines[number - 1].rstrip().endswith("\\"):
@@ -123,7 +123,8 @@ def guarded(text: str, path: str) -> tuple[str, set[str]]:
     return made, set(wanted.values())
 
 
-def _foreign(written: str) -> bool:
+def foreign(written: str) -> bool:
+    """Whether an include, with its quotes or brackets, is of a header that no ROCm has."""
     return written.strip('<>"') in HIP or CUDA_ONLY.match(written) is not None
 
 
@@ -140,7 +141,7 @@ def _wrapped(lines: list[str], headers: list[str], name: str, end: str) -> list[
 
 
 def _verify(old: str, new: str, path: str) -> None:
-    left = [written for _, written in included(new, path, ROCM) if _foreign(written)]
+    left = [written for _, written in included(new, path, ROCM) if foreign(written)]
     if left:
         raise Refused(f"{path} still includes {left[0]} for ROCm after the change")
     before, after = (seen(text, path, CUDA) for text in (old, new))

@@ -1,4 +1,4 @@
-"""A person's consent to code of a checkpoint: asked for by the refusal, for one exact revision, kept with who and when."""
+"""Consent to code of a checkpoint: asked for by the refusal, for one exact revision, kept with who and when."""
 
 import json
 import os
