@@ -215,6 +215,16 @@ def parts(run: Run, nodes: NodePool, desk: Desk) -> Parts:
     return parts_at(run, nodes, desk, environments_of(run.request.target, desk.settings))
 
 
+def opening(chosen: Policy, run: Run, ledger: Ledger, at: Environments) -> Policy:
+    """The policy, after what a run begins with: an earlier base's winner, and before it what somebody brought."""
+    from day0.agent import carrying
+    from day0.agent.policy.carried import Carrying
+
+    over = carrying.carried(ledger, run, at)
+    chosen = Carrying(chosen, over) if over is not None and not over.empty else chosen
+    return Brought(chosen) if diffs(run.request) else chosen
+
+
 def model_folder(run: Run, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Path:
     """The run's checkpoint on this machine; a hub model's weights are fetched now.
 
@@ -253,7 +263,7 @@ def parts_at(
         desk.listener(run.id, run.id, Progress(text=text))
 
     chosen, why = policy(run, settings, adapter, nodes.count(), calls.append, earlier=desk.ledger.llm_calls(run.id))
-    chosen = Brought(chosen) if diffs(run.request) else chosen
+    chosen = opening(chosen, run, desk.ledger, at)
     store = artifacts(settings)
     return Parts(
         ledger=desk.ledger,

@@ -22,6 +22,7 @@ from day0.agent.policy import guard
 from day0.agent.policy.actions import TryCandidate
 from day0.agent.policy.base import Answer
 from day0.agent.policy.brought import PERSON, name_of
+from day0.agent.policy.carried import CARRIED
 from day0.agent.steps import MOST_INTERRUPTIONS, tell
 from day0.runs.candidate import Candidate
 from day0.runs.errors import CandidateFailed, Infrastructure, Refused
@@ -102,9 +103,15 @@ def _patches(order: Order, inputs: ClimbInputs, base: Source) -> Generator[Fact,
     config = _config(inputs.model_folder)
     build = order.candidate.build
     for name in order.action.codemods:
-        made = patch.made(
-            name, craft_checks.over(base, done), build=build, config=config, why=order.evidence, issue=order.issue
-        )
+        try:
+            made = patch.made(
+                name, craft_checks.over(base, done), build=build, config=config, why=order.evidence, issue=order.issue
+            )
+        except Refused as refused:
+            if order.action.axis != CARRIED:
+                raise
+            yield Progress(text=f"{name} of the earlier base is dropped: {refused.reason}", step=5)
+            continue
         done.append(made)
         yield PatchMade(patch=made)
     if order.action.diff:
@@ -234,6 +241,8 @@ def _close(
     """Ends a craft: its candidate is queued, or the reason goes back to the policy."""
     run = parts.ledger.run(run_id)
     seen = current_view(parts, run)
+    if twin := next((a for a in seen.attempts if a.candidate == candidate), None):
+        candidate, refused = None, f"what it comes out as was tried as {twin.id}"
     with parts.ledger.write(run_id) as writer:
         if candidate is not None:
             attempt = writer.add_attempt(

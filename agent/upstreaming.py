@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from day0.agent.carrying import WATCHED
 from day0.agent.looking import say, say_json, table
 from day0.agent.policy.untrusted import line
 from day0.agent.publishing import SENT
 from day0.agent.settings import Settings
 from day0.agent.sources import opened
 from day0.runs.errors import UserError
+from day0.runs.ledger import Ledger
+from day0.runs.values import sha256
 
 if TYPE_CHECKING:
-    from day0.tools.upstream import Upstream
+    from day0.tools.upstream import Upstream, Watched
 
 
 @contextmanager
@@ -83,14 +86,25 @@ def answered(settings: Settings, engine: str, words: Sequence[str]) -> str:
     return "\n".join([f"{told.step}: {told.why}", *rows[:10]])
 
 
+def note_merged(ledger: Ledger, run_id: str, told: Sequence[Watched]) -> None:
+    """Remembers what is merged: a run on the next base is tried without it."""
+    merged = [w for w in told if w.drop]
+    if merged:
+        with ledger.write(run_id) as writer:
+            for one in merged:
+                data = {"patch": one.patch, "state": one.state, "why": one.why}
+                writer.event(WATCHED, data, key=f"upstream:{one.patch}:{sha256(one.why)[7:19]}")
+
+
 def watch(run_id: str, *, as_json: bool) -> None:
-    """Where a run's patches stand upstream now. Raises `UserError` for an unknown run."""
+    """Where a run's patches stand upstream now; what is merged is remembered. Raises `UserError` for an unknown run."""
     from day0.tools import upstream
 
     with opened() as (settings, ledger), asked(settings) as where:
         sent = {str(e.data["patch"]): str(e.data["url"]) for e in ledger.facts(run_id, SENT) if e.data["url"]}
         patches = [(r.patch, sent.get(r.patch.digest(), "")) for r in ledger.patches(run_id)]
         told = upstream.watch(where, patches)
+        note_merged(ledger, run_id, told)
     if as_json:
         say_json([w.model_dump(mode="json") for w in told])
     elif not told:

@@ -65,7 +65,7 @@ class RunView(Frozen):
 class Proposal(Frozen):
     """A batch of experiments, most promising first."""
 
-    proposer: str = Field(description="playbook, llm, person, stand-in, tpe, random, default")
+    proposer: str = Field(description="playbook, llm, person, carried, stand-in, tpe, random, default")
     actions: tuple[Action, ...]
     note: str = Field(default="", description="e.g. why the playbook stood in for the LLM")
     usage: Usage = Usage()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,14 @@ def test_s71_s76_two_approved_patches_of_a_run_on_the_real_source_become_one_pul
 
 
 def test_s76_the_later_release_has_both_already(home):
+    with closing(Ledger.open(f"sqlite:///{home / 'day0.sqlite'}")) as ledger:
+        earlier = ledger.runs()
     ran = day0(home, "run", "zai-org/GLM-5.2", "--target", "mi355x-twin", "--engine-source", NEW, *BUDGET)
     said = ran.stdout + ran.stderr
     assert ran.returncode == 0, said[-4000:]
     assert "nextn-prefixes: already upstream (sglang PR 30265)" in said
     assert "rocm-guard: already upstream (sglang PR 29373)" in said
     assert "the winner carries no patch: nothing waits for review" in said
+    for name in ("nextn-prefixes", "rocm-guard") if earlier else ():
+        assert f"{name} of the earlier base is dropped: already upstream" in said, "its winner is verified again"
     assert "no exclude entry" not in said and "file not found" not in said
