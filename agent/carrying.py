@@ -58,10 +58,11 @@ def _winner(ledger: Ledger, earlier: Run, run: Run) -> Attempt | None:
 def _of(ledger: Ledger, earlier: Run, winner: Attempt) -> Carried:
     patches, _ = ledger.made(earlier.id)
     merged = {str(e.data["patch"]): str(e.data["why"]) for e in ledger.facts(earlier.id, WATCHED)}
+    less = {patch: str(told["smallest"]) for patch, told in story.minimised(ledger, earlier.id).items()}
     codemods, dropped = [], []
     for digest in winner.candidate.patches:
         patch = patches[digest]
-        if reason := merged.get(digest) or _behind(patch):
+        if reason := merged.get(less.get(digest, digest)) or _behind(patch):
             dropped.append(f"{patch.name} ({reason})")
         else:
             codemods.append(patch.author.removeprefix(AUTHOR))

@@ -271,7 +271,8 @@ def report(parts: Parts, run_id: str) -> None:
 
 
 def _reviews(parts: Parts, run_id: str, winners: list[str]) -> list[Patch]:
-    """The patches that winners carry, each once: only what is part of a result goes before people."""
+    """The patches that winners carry, each once, at its smallest: only what is part of a result goes before people."""
     made, _ = parts.ledger.made(run_id)
     named = [digest for winner in winners for digest in parts.ledger.attempt(winner).candidate.patches]
-    return [made[digest] for digest in dict.fromkeys(named)]
+    less = {patch: str(told["smallest"]) for patch, told in story.minimised(parts.ledger, run_id).items()}
+    return [made[digest] for digest in dict.fromkeys(less.get(digest, digest) for digest in named)]

@@ -176,7 +176,7 @@ def _craft(parts: Parts, run_id: str, key: str, action: TryCandidate) -> None:
         made.clear()
         tell(parts, run_id, 5, f"making {wanted(action)} for {action.parent.rpartition('-')[2]}")
         parts.pump.start(Work(run_id, 0, partial(craft, order=order, inputs=inputs, key=f"{run_id}-craft")))
-        ended = parts.pump.until_ended(also=partial(_made, made=made))
+        ended = parts.pump.until_ended(also=partial(note_made, made=made))
         with parts.ledger.write(run_id) as writer:
             writer.spend(ended.node_s)
         if not _again(parts, run_id, ended, number):
@@ -218,7 +218,7 @@ def ordered(parts: Parts, key: str, action: TryCandidate, parent: Attempt, candi
     )
 
 
-def _made(writer: Writer, fact: Fact, *, made: list[Patch | Table]) -> None:
+def note_made(writer: Writer, fact: Fact, *, made: list[Patch | Table]) -> None:
     """Records what was made, whole, in the transaction of its fact."""
     if isinstance(fact, PatchMade):
         made.append(fact.patch)

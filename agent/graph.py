@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from day0.agent import ablating, closing, crafting, floor, steps, story
+from day0.agent import ablating, closing, crafting, floor, minimising, steps, story
 from day0.agent.parts import Parts
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ BODIES: dict[str, Body] = {
     "decide": steps.decide_some,
     "confirm": closing.confirm_all,
     "replay": closing.replay_all,
+    "minimise": minimising.minimise_all,
     "ablate": ablating.ablate_all,
     "report": closing.report,
 }
-CLOSING = frozenset({"confirm", "replay", "ablate", "report"})
+CLOSING = frozenset({"confirm", "replay", "minimise", "ablate", "report"})
 MOST_STEPS = 100_000
 
 
@@ -68,7 +69,7 @@ def build(parts: Parts | None, saver: BaseCheckpointSaver[str] | None = None) ->
     for before, after in itertools.pairwise(("survey", "propose", "admit", "craft", "climb", "floor", "decide")):
         graph.add_edge(before, after)
     graph.add_conditional_edges("decide", more, ["propose", "floor", "confirm"])
-    for before, after in itertools.pairwise(("confirm", "replay", "ablate", "report", END)):
+    for before, after in itertools.pairwise(("confirm", "replay", "minimise", "ablate", "report", END)):
         graph.add_edge(before, after)
     return graph.compile(checkpointer=saver)
 

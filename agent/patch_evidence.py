@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from day0.agent import story
 from day0.runs.evidence import Evidence, Row
 from day0.runs.facts import Rung
 from day0.runs.ledger import Ledger
@@ -16,10 +18,20 @@ def evidence(ledger: Ledger, reviews: Sequence[Review]) -> tuple[Evidence, ...]:
     found = []
     for review in reviews:
         attempts = ledger.attempts(review.run)
-        having = [a for a in attempts if review.patch.digest() in a.candidate.patches]
+        digest = review.patch.digest()
+        less = next((d for d in story.minimised(ledger, review.run).values() if d["smallest"] == digest), None)
+        measured = digest if less is None else str(less["patch"])
+        having = [a for a in attempts if measured in a.candidate.patches]
         if having:
-            found.append(_of_run(ledger.run(review.run), attempts, having, review))
+            known = _of_run(ledger.run(review.run), attempts, having, review)
+            found.append(known if less is None else known.model_copy(update={"rows": (*known.rows, _hunks(less))}))
     return tuple(found)
+
+
+def _hunks(less: Mapping[str, Any]) -> Row:
+    """That what was measured had more hunks, and why these are what is asked for."""
+    after = f"{less['hunks']}: each other one was left out in a boot of its own, which was as right and as fast"
+    return Row(what="its hunks", before=f"{less['of']}, as measured", after=after)
 
 
 def _of_run(run: Run, attempts: Sequence[Attempt], having: Sequence[Attempt], review: Review) -> Evidence:

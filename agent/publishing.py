@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from day0.agent import crashpoints
+from day0.agent import crashpoints, story
 from day0.agent.looking import say, say_json, table
 from day0.agent.policy.untrusted import line
 from day0.agent.settings import Settings
@@ -179,7 +179,14 @@ def _after(ledger: Ledger, orders: Sequence[Order], asked: Asked, to: str | None
     runs = {r.run: None for order in orders for r in ledger.reviews(order.patch.digest())}
     latest = {(run, stored.workload): stored for run in runs for stored in ledger.recipes(run)}
     recipes = [(f"{run}-{workload}", parse(stored.text)) for (run, workload), stored in latest.items()]
-    return publish_folder.after(asked.folder or HANDED, recipes, sent)
+    return publish_folder.after(asked.folder or HANDED, recipes, [*sent, *_measured(ledger, runs, sent)])
+
+
+def _measured(ledger: Ledger, runs: Iterable[str], sent: Sequence[Sent]) -> list[Sent]:
+    """What was sent at its smallest, once more under the digest that recipes know it by."""
+    by = {s.patch: s for s in sent}
+    pairs = [(patch, str(d["smallest"])) for run in runs for patch, d in story.minimised(ledger, run).items()]
+    return [by[less].model_copy(update={"patch": patch}) for patch, less in pairs if less in by]
 
 
 def _tell(sent: Sequence[Sent], files: Sequence[Path], *, as_json: bool) -> None:

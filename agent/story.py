@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from day0.agent.policy.actions import TryCandidate
@@ -100,6 +101,11 @@ def winner(ledger: Ledger, run_id: str, workload: str) -> str | None:
 def floors(ledger: Ledger, run_id: str) -> tuple[NoiseFloor, ...]:
     """The noise floor of each workload; empty before the baseline was measured."""
     return tuple(NoiseFloor.model_validate(e.data) for e in ledger.facts(run_id, "floor"))
+
+
+def minimised(ledger: Ledger, run_id: str) -> dict[str, Mapping[str, Any]]:
+    """Digest of a patch that was measured -> its smallest set of hunks: `smallest` (a digest), `hunks`, `of`."""
+    return {str(e.data["patch"]): e.data for e in ledger.facts(run_id, "patch_minimised")}
 
 
 def ablated(ledger: Ledger, run_id: str) -> tuple[Ablated, ...]:

@@ -30,9 +30,7 @@ def checker():
 
 @pytest.fixture
 def node(tmp_path):
-    made = LocalNode("n1", tmp_path / "nodes", cancel=lambda: False)
-    yield made
-    made.close()
+    return LocalNode("n1", tmp_path / "nodes", cancel=lambda: False)
 
 
 def checked(node, checker, before, text):
