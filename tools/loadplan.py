@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from itertools import accumulate
 
+from day0.runs import chance
 from day0.runs.trace import BLOCK, Call, Trace, shared
 from day0.runs.values import Frozen
 from day0.runs.workload import MeasureRules, Workload
@@ -199,8 +200,7 @@ def primes(plan: PointPlan) -> int:
 
 
 def _gaps(seed: int, part: str, count: int) -> list[float]:
-    rng = random.Random(f"{seed}:{part}")
-    return [rng.expovariate(1.0) for _ in range(count)]
+    return chance.gaps(random.Random(f"{seed}:{part}"), count)
 
 
 def arrivals(plan: PointPlan) -> tuple[float, ...]:
@@ -248,8 +248,8 @@ def document(
     prefixes, rest = places[: work.prefixes], places[work.prefixes :]
     ranks = [[rank] * (plan.replicas > 1) for rank in range(plan.replicas)] * (2 if shared else 0)
     primes = [[p, rest.pop(), *rank] for p in range(work.prefixes) for rank in ranks]
-    order = random.Random(f"{plan.seed}:prefix")
-    requests = [[times[i] if times else 0.0, order.randrange(work.prefixes), rest[i % len(rest)]] for i in range(count)]
+    order = chance.places(random.Random(f"{plan.seed}:prefix"), work.prefixes, count)
+    requests = [[times[i] if times else 0.0, order[i], rest[i % len(rest)]] for i in range(count)]
     return _common(plan, number, base_url, tokenizer, corpus) | {
         "prefix_tokens": shared,
         "prefixes": prefixes,

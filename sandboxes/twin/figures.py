@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import log, sqrt
+from typing import TYPE_CHECKING
 
+from day0.runs.chance import gaps, places
 from day0.runs.workload import Workload
 from day0.sandboxes.twin.replica import NEVER
 from day0.sandboxes.twin.simulate import Load, Point
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
 
 STEADY_SHARE = 0.02
 LEAD_S = 90.0
@@ -38,9 +45,9 @@ def offered(workload: Workload, rate: float, window_s: float, seed: int) -> Load
     rng = random.Random(f"{seed}:arrivals")
     times: list[float] = []
     for begin, length in ((-LEAD_S, LEAD_S), (0.0, window_s)):
-        sums = list(accumulate(rng.expovariate(1.0) for _ in range(max(1, round(rate * length)) + 1)))
+        sums = list(accumulate(gaps(rng, max(1, round(rate * length)) + 1)))
         times += [begin + length * s / sums[-1] for s in sums[:-1]]
-    prefixes = tuple(rng.randrange(workload.prefixes) for _ in times)
+    prefixes = tuple(places(rng, workload.prefixes, len(times)))
     return Load(
         prompt=workload.input_tokens,
         tokens=workload.output_tokens,
@@ -80,13 +87,19 @@ def asking(workload: Workload, clients: int, until: float) -> Load:
 
 def figures(workload: Workload, point: Point, rate: float, window_s: float) -> Figures:
     """What an open-loop point says; requests that the engine refused make it miss everything."""
+    import numpy as np
+
     r, slo = point.requests, workload.slo
-    inside = [i for i, t in enumerate(r.arrive) if 0.0 <= t < window_s]
-    if not inside or any(r.finish[i] == NEVER for i in inside):
+    arrive, first, finish = np.array(r.arrive), np.array(r.first), np.array(r.finish)
+    inside = ((arrive >= 0.0) & (arrive < window_s)).nonzero()[0]
+    if not len(inside) or (finish[inside] == NEVER).any():
         return Figures(0.0, 0.0, 0.0, 0.0, 9.0, "failed requests")
-    ttft = _at([r.first[i] - r.arrive[i] for i in inside], slo.ttft_percentile)
-    tpot = _at([(r.finish[i] - r.first[i]) / max(1, r.outputs[i] - 1) for i in inside], slo.tpot_percentile)
-    early, late = _present(point, 0.0, window_s / 3), _present(point, 2 * window_s / 3, window_s)
+    began, ended = first[inside], finish[inside]
+    ttft = _at(began - arrive[inside], slo.ttft_percentile)
+    tpot = _at((ended - began) / np.maximum(1, np.array(r.outputs)[inside] - 1), slo.tpot_percentile)
+    early, late = (
+        _present(arrive, finish, begin, end) for begin, end in ((0.0, window_s / 3), (2 * window_s / 3, window_s))
+    )
     between = max(1e-9, rate * window_s * 2 / 3)
     allowed = STEADY_SHARE * between + 2 * sqrt(max(1.0, early))
     misses = [("steadiness", log(max(1e-6, late - early) / allowed) if late > early else -9.0)]
@@ -100,23 +113,30 @@ def figures(workload: Workload, point: Point, rate: float, window_s: float) -> F
 
 def delivered(point: Point, window_s: float) -> float:
     """Output tokens per second that came within the window; a request's tokens as evenly spread from first to last."""
+    import numpy as np
+
     r = point.requests
-    total = 0.0
-    for first, finish, tokens in zip(r.first, r.finish, r.outputs, strict=True):
-        inside = min(finish, window_s) - max(first, 0.0)
-        if inside > 0:
-            total += tokens * inside / (finish - first)
-    return total / window_s
+    first, finish = np.array(r.first), np.array(r.finish)
+    inside = np.minimum(finish, window_s) - np.maximum(first, 0.0)
+    some = (inside > 0).nonzero()[0]
+    return _sum(np.array(r.outputs)[some] * inside[some] / (finish[some] - first[some])) / window_s
 
 
-def _present(point: Point, begin: float, end: float) -> float:
-    r = point.requests
-    return sum(max(0.0, min(f, end) - max(a, begin)) for a, f in zip(r.arrive, r.finish, strict=True)) / (end - begin)
+def _present(arrive: Numbers, finish: Numbers, begin: float, end: float) -> float:
+    """Requests that were there in the mean."""
+    import numpy as np
+
+    return _sum(np.maximum(0.0, np.minimum(finish, end) - np.maximum(arrive, begin))) / (end - begin)
 
 
-def _at(values: Sequence[float], percentile: int) -> float:
+def _sum(values: Numbers) -> float:
+    """One after the other: numpy adds in an order that depends on the machine."""
+    return float(sum(values.tolist()))
+
+
+def _at(values: Numbers, percentile: int) -> float:
     """Linear between order statistics."""
-    ordered = sorted(values)
+    ordered: list[float] = sorted(values.tolist())
     place = percentile / 100 * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)

@@ -12,6 +12,7 @@ and any number of steps is one jump. An arrival inside a jump is noticed where t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
@@ -21,6 +22,7 @@ from day0.sandboxes.twin.prefixcache import Pool
 from day0.sandboxes.twin.promptcache import PromptPool
 
 IDLE, PREFILL, DECODE = 0, 1, 2
+Sizes = tuple[list[int], list[int]]
 NEVER = -inf
 """The first token and the end of a request that the engine refused; times before the window are negative too."""
 
@@ -69,17 +71,35 @@ class Requests:
         self.arrive.append(arrive)
         self.prefix.append(prefix)
         self.steps.append(steps)
-        self.first.append(NEVER)
-        self.finish.append(NEVER)
-        self.cached.append(0)
-        self.own.append(0)
-        self.replica.append(0)
-        self.step.append(0)
+        self._unknown(1)
         return len(self.arrive) - 1
+
+    def announce(self, arrive: Sequence[float], prefix: Sequence[int], steps: Sequence[int], sizes: Sizes) -> None:
+        """All requests of an open loop at once, `sizes` being the tokens of their prompts and of their answers."""
+        self.prompts, self.outputs = sizes
+        self.arrive, self.prefix, self.steps = list(arrive), list(prefix), list(steps)
+        self._unknown(len(arrive))
+
+    def _unknown(self, count: int) -> None:
+        """What comes of that many more requests is not known yet."""
+        self.first += [NEVER] * count
+        self.finish += [NEVER] * count
+        nothing = [0] * count
+        for column in (self.cached, self.own, self.replica, self.step):
+            column.extend(nothing)
 
 
 class Replica:
-    """`end` is the time of its next own event, `inf` while idle. Call `arrive` and `run` in order of time."""
+    """`end` is the time of its next own event, `inf` while idle. Call `arrive` and `run` in order of time.
+
+    A point is ten thousand events: what one event needs often is looked up once, and nothing is worked out twice.
+    `bases` are the seconds of a step by its batch, which all replicas of a point share.
+    """
+
+    __slots__ = (
+        "_growth", "_jump", "_pace", "_since", "accept", "all", "bases", "blocked", "context", "end", "filling",
+        "jumps", "kappa", "mode", "pool", "rest", "running", "spec", "speed", "states", "steps", "waiting",
+    )  # fmt: skip
 
     def __init__(
         self, spec: ServerSpec, requests: Requests, speed: float, pool: Pool | PromptPool, bases: dict[int, float]
@@ -93,8 +113,9 @@ class Replica:
         self.blocked = False
         self.steps = 0
         self.context = 0.0
+        self.accept = spec.accept
         self.kappa = spec.costs.kappa * speed
-        self._since = self._pace = 0.0
+        self._since = self._pace = self._growth = 0.0
         self._jump = 0
         self.jumps: list[tuple[float, float, int, int]] = []
         """(begin, end, step before, step after) of every run of decode steps"""
@@ -116,76 +137,93 @@ class Replica:
                 self._jump = jump
                 self.end = self._since + self._lasts(jump)
 
+    def serve(self, numbers: Iterable[int], index: int) -> None:
+        """All requests that ever reach this replica, the `index`th one, by their times of arrival, to their end."""
+        requests = self.all
+        for number in numbers:
+            requests.replica[number] = index
+            now = requests.arrive[number]
+            self.until(now)
+            self.arrive(number, now)
+        self.until(inf)
+
+    def until(self, now: float) -> None:
+        """Whatever happens here before `now`."""
+        while self.end < now:
+            self.run()
+
     def run(self) -> list[int]:
         """Goes to `end`; the numbers of requests that are done there."""
-        now, requests, done = self.end, self.all, []
-        if self.mode == PREFILL:
-            done = self._begin_decode(now, keep=self.filling.pop() if self.rest else None)
-        else:
-            before = self.steps
-            self.steps = step = before + self._jump
-            self.jumps.append((self._since, now, before, step))
-            self.context += len(self.running) * self.spec.accept * self._jump
-            running = self.running
-            while running and running[0][0] <= step:
-                _, number = heappop(running)
-                requests.finish[number] = now
-                self._leave(number)
-                done.append(number)
+        now = self.end
+        done = self._begin_decode(now) if self.mode == PREFILL else self._end_steps(now)
         self._schedule(now)
         return done
 
-    def _begin_decode(self, now: float, keep: int | None = None) -> list[int]:
-        requests, done = self.all, []
-        for number in self.filling:
-            requests.first[number] = now
-            requests.step[number] = self.steps
-            if self.pool.traced or not requests.cached[number]:
-                requests.own[number] -= self.pool.filled(requests.prefix[number])
-            if requests.steps[number] == 0:
-                requests.finish[number] = now
-                self._leave(number, decoded=False)
-                done.append(number)
-            else:
-                heappush(self.running, (self.steps + requests.steps[number], number))
-                self.context += requests.prompts[number]
-        self.filling = [] if keep is None else [keep]
+    def _end_steps(self, now: float) -> list[int]:
+        requests, running, before = self.all, self.running, self.steps
+        self.steps = step = before + self._jump
+        self.jumps.append((self._since, now, before, step))
+        self.context += len(running) * self.accept * self._jump
+        done: list[int] = []
+        while running and running[0][0] <= step:
+            number = heappop(running)[1]
+            requests.finish[number] = now
+            self.context -= requests.prompts[number] + self.accept * requests.steps[number]
+            self._leave(number)
+            done.append(number)
         return done
 
-    def _leave(self, number: int, *, decoded: bool = True) -> None:
-        requests = self.all
-        if decoded:
-            self.context -= requests.prompts[number] + self.spec.accept * requests.steps[number]
-        tail = requests.prompts[number] + requests.outputs[number] - self.pool.prefix_tokens
-        self.pool.release(number, requests.prefix[number], requests.own[number], tail)
+    def _begin_decode(self, now: float) -> list[int]:
+        requests, pool, steps = self.all, self.pool, self.steps
+        done: list[int] = []
+        keep = [self.filling.pop()] if self.rest else []
+        for number in self.filling:
+            requests.first[number] = now
+            requests.step[number] = steps
+            if pool.traced or not requests.cached[number]:
+                requests.own[number] -= pool.filled(requests.prefix[number])
+            needed = requests.steps[number]
+            if needed == 0:
+                requests.finish[number] = now
+                self._leave(number)
+                done.append(number)
+            else:
+                heappush(self.running, (steps + needed, number))
+                self.context += requests.prompts[number]
+        self.filling = keep
+        return done
+
+    def _leave(self, number: int) -> None:
+        requests, pool = self.all, self.pool
+        tail = requests.prompts[number] + requests.outputs[number] - pool.prefix_tokens
+        pool.release(number, requests.prefix[number], requests.own[number], tail)
         self.blocked = False
 
     def _schedule(self, now: float) -> None:
+        running, pool = self.running, self.pool
+        batch = len(running)
         if (self.waiting or self.rest) and self._prefill(now):
             pass
-        elif self.running:
-            batch = len(self.running)
+        elif batch:
             base = self.bases.get(batch)
             if base is None:
-                base = self.bases[batch] = self.spec.costs.step(batch)
+                base = self.bases[batch] = self.spec.costs.step(batch) * self.speed
             self.mode, self._since = DECODE, now
-            self._pace = base * self.speed + self.kappa * self.context
-            self._jump = self.running[0][0] - self.steps
+            self._pace = base + self.kappa * self.context
+            self._growth = self.kappa * batch * self.accept
+            self._jump = running[0][0] - self.steps
             self.end = now + self._lasts(self._jump)
         else:
             self.mode, self.end = IDLE, inf
-        self.states.append(
-            (now, len(self.running) + len(self.filling), len(self.waiting), self.pool.held + self.pool.pinned)
-        )
+        self.states.append((now, batch + len(self.filling), len(self.waiting), pool.held + pool.pinned))
 
     def _lasts(self, steps: int) -> float:
-        growth = self.kappa * len(self.running) * self.spec.accept
-        return steps * self._pace + growth * steps * (steps - 1) * 0.5
+        return steps * self._pace + self._growth * steps * (steps - 1) * 0.5
 
     def _steps_until(self, now: float) -> int:
         """Whole steps of this jump that begin before `now`, at least one."""
         gone = now - self._since
-        half = self.kappa * len(self.running) * self.spec.accept * 0.5
+        half = self._growth * 0.5
         slope = self._pace - half
         if half * gone < 1e-9 * slope * slope:
             steps = gone / self._pace
@@ -195,7 +233,11 @@ class Replica:
 
     def _prefill(self, now: float) -> bool:
         """Takes the next batch of prompt tokens, if anything may be admitted."""
-        requests, spec, pool = self.all, self.spec, self.pool
+        spec = self.spec
+        room = spec.cap - len(self.running) - len(self.filling)
+        if room <= 0 and not self.rest:
+            return False
+        requests, pool, waiting = self.all, self.pool, self.waiting
         budget = spec.chunk
         tokens = 0
         pairs = 0.0
@@ -203,10 +245,10 @@ class Replica:
             take = min(self.rest, budget)
             tokens, budget, self.rest = take, budget - take, self.rest - take
             pairs = take * (requests.prompts[self.filling[0]] - self.rest - take * 0.5)
-        waiting, room = self.waiting, spec.cap - len(self.running) - len(self.filling)
         while waiting and budget > 0 and room > 0 and not self.rest:
             number = waiting[0]
-            hit = pool.admit(requests.prefix[number], requests.prompts[number], requests.outputs[number])
+            prompt, output = requests.prompts[number], requests.outputs[number]
+            hit = pool.admit(requests.prefix[number], prompt, output)
             if hit < 0:
                 if not self.running and not self.filling:
                     waiting.popleft()  # it will never fit: the engine answers with an error
@@ -216,8 +258,8 @@ class Replica:
             waiting.popleft()
             room -= 1
             requests.cached[number] = hit
-            need = requests.prompts[number] - hit
-            requests.own[number] = need + requests.outputs[number]
+            need = prompt - hit
+            requests.own[number] = need + output
             take = min(need, budget)
             self.rest = need - take
             budget -= take
@@ -226,5 +268,5 @@ class Replica:
             self.filling.append(number)
         if not tokens:
             return False
-        self.mode, self.end = PREFILL, now + self.spec.costs.prefill(tokens, pairs) * self.speed
+        self.mode, self.end = PREFILL, now + spec.costs.prefill(tokens, pairs) * self.speed
         return True

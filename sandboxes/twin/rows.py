@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf, log
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class _Lane:
     def __init__(self, jumps: list[tuple[float, float, int, int]]) -> None:
         import numpy as np
 
-        table = np.array(jumps).reshape(-1, 4)
+        table = np.fromiter(chain.from_iterable(jumps), dtype=np.float64, count=4 * len(jumps)).reshape(-1, 4)
         self.begin, self.stop = table[:, 0], table[:, 1]
         self.before, self.after = table[:, 2].astype(np.int64), table[:, 3].astype(np.int64)
         self.pace = (self.stop - self.begin) / (self.after - self.before)

@@ -49,6 +49,13 @@ class Load:
         """Tokens of a request's prompt and answer."""
         return self.calls[self.prefixes[number]][:2] if self.calls else (self.prompt, self.tokens)
 
+    def columns(self, count: int) -> tuple[list[int], list[int]]:
+        """Tokens of the first `count` requests: of their prompts, and of their answers."""
+        if not self.calls:
+            return [self.prompt] * count, [self.tokens] * count
+        asked = [self.calls[prefix] for prefix in self.prefixes[:count]]
+        return [call[0] for call in asked], [call[1] for call in asked]
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -166,29 +173,18 @@ def _open(  # noqa: PLR0917
     server: ServerSpec, load: Load, noise: Noise, requests: Requests, replicas: list[Replica], router: Router
 ) -> None:
     steps = _steps(load, server, noise, len(load.arrivals))
-    for number, now in enumerate(load.arrivals):
-        requests.add(now, load.prefixes[number], steps[number], *load.sizes(number))
+    requests.announce(load.arrivals, load.prefixes[: len(steps)], steps, load.columns(len(steps)))
     if server.routing == "round_robin" or len(replicas) == 1:
-        count = len(replicas)
         for index, replica in enumerate(replicas):  # they never meet: one after the other
-            for number in range(index, len(load.arrivals), count):
-                now = load.arrivals[number]
-                while replica.end < now:
-                    replica.run()
-                requests.replica[number] = index
-                replica.arrive(number, now)
-            while replica.end < inf:
-                replica.run()
+            replica.serve(range(index, len(load.arrivals), len(replicas)), index)
         return
     for number, now in enumerate(load.arrivals):
         for replica in replicas:
-            while replica.end < now:
-                replica.run()
+            replica.until(now)
         index = requests.replica[number] = router.pick([r.load() for r in replicas], number)
         replicas[index].arrive(number, now)
     for replica in replicas:
-        while replica.end < inf:
-            replica.run()
+        replica.until(inf)
 
 
 def _closed(  # noqa: PLR0917

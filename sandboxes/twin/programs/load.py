@@ -106,6 +106,13 @@ def asked_of(plan: dict[str, Any]) -> list[tuple[float, int, int]]:
     return [(at, plan["input_tokens"], plan["output_tokens"]) for at, _, _ in plan["requests"]]
 
 
+def answered_of(plan: dict[str, Any]) -> int:
+    """Tokens of all answers of a plan."""
+    if plan.get("calls"):
+        return sum(output for _, _, output, _ in plan["calls"])
+    return len(plan["requests"]) * int(plan["output_tokens"])
+
+
 @dataclass
 class _Run:
     """One plan."""
@@ -120,7 +127,7 @@ class _Run:
         """Primes, loads, waits to the end of the plan or of the server, writes the result."""
         plan, kernel = self.plan, self.site.machine.kernel
         live = self.site.servers.get(urlsplit(plan["base_url"]).port or 0)
-        ready = 8 * plan["concurrency"] if plan["concurrency"] else len(asked_of(plan))
+        ready = 8 * plan["concurrency"] if plan["concurrency"] else len(plan.get("calls") or plan["requests"])
         yield Wait(CUT_PROMPTS_S * ready, cpu=1.0)
         primes = yield from self._prime(live)
         began = kernel.now
@@ -209,7 +216,7 @@ class _Run:
     def _busy(self) -> float:
         """Share of the client's core."""
         seconds = float(self.plan["window_s"] + self.plan["lead_s"])
-        tokens = sum(output for _, _, output in asked_of(self.plan)) / seconds
+        tokens = answered_of(self.plan) / seconds
         slow = self.site.world.node.client_time
         return min(1.0, slow * min(0.6, 0.02 + CPU_OF_A_REQUEST * tokens / 100))
 
