@@ -18,7 +18,7 @@ from day0.sandboxes.base import Node
 from day0.tools import judge
 
 PAIR_POINTS = 2
-"""around a knee that is already known; the search may add two to find a missing side"""
+"""around a knee that is already known; the search may add two to find a missing side, or to look at that rate again"""
 LEAST_PAIRS = 2
 
 
@@ -60,7 +60,8 @@ def _arm(
         yield booted.ready()
         yield from booted.warm(workload, Rung.CONFIRM, inputs.seed)
         seed = inputs.seed * 1000 + number
-        knee, _ = yield from booted.bracket(workload, Rung.CONFIRM, known.rate_rps, narrow(inputs.target.measure), seed)
+        rules = narrow(inputs.target.measure)
+        knee, _ = yield from booted.bracket(workload, Rung.CONFIRM, known.rate_rps, rules, seed, known=True)
     return knee
 
 

@@ -72,7 +72,7 @@ def boot(node: Node, *, baseline: Attempt, inputs: ClimbInputs, number: int) -> 
             for workload in inputs.workloads:
                 if (known := baseline.knee(workload.name)) is not None:
                     yield from booted.warm(workload, Rung.REPEAT, inputs.seed)
-                    yield from booted.bracket(workload, Rung.REPEAT, known.rate_rps, rules, inputs.seed)
+                    yield from booted.bracket(workload, Rung.REPEAT, known.rate_rps, rules, inputs.seed, known=True)
     except CandidateFailed:
         yield from lease.end()
         raise

@@ -237,26 +237,26 @@ class Booted:
         rules: MeasureRules,
         seed: int,
         *,
+        known: bool = False,
         first: LoadPoint | None = None,
     ) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
         """Brackets the knee on this boot. Raises `CandidateFailed` (`below_slo`) when no rate passed.
 
-        `first` is a point at `start` that this boot was already measured at: the search counts it as its own first.
-        A single stream and a closed loop have no knee: one point with their number of clients stands for it.
+        `first` is a point at `start` that this boot was already measured at: the search counts it as its own first;
+        `known`: `start` is an earlier boot's knee (see `KneeSearch`). A single stream and a closed loop have no knee:
+        one point with their number of clients stands for it.
         """
         if workload.clients is not None:
             return (yield from self._fixed(workload, rung, rules, seed, workload.clients))
-        search, points, p95_s = KneeSearch(start, rules, workload), [], 0.0
+        search, points, p95_s = KneeSearch(start, rules, workload, known=known), [], 0.0
         while (asked := search.next()) is not None:
             rate, number = asked
             if number == 0 and first is not None:
-                point = first
-                yield PointMeasured(boot=self.lease.boot, rung=rung, point=point)
+                yield PointMeasured(boot=self.lease.boot, rung=rung, point=(point := first))
             else:
                 again = arrival_seed(seed, search.repeat)
                 point = yield from self.point(workload, rung, rate, again, str(number), p95_e2e_s=p95_s)
-            if point.e2e_ms is not None:
-                p95_s = point.e2e_ms.p95 / 1e3
+            p95_s = p95_s if point.e2e_ms is None else point.e2e_ms.p95 / 1e3
             points.append(point)
             search.add(point)
         yield from self._explained(workload, rung, points)

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 
 import knee_trials
 import numpy as np
-from day0.tools import judge, noninferiority, sequential
+from day0.tools import judge, knee, noninferiority, sequential
 from numpy.typing import NDArray
 
 SEED = 40
 TRIALS, MOST = 20_000, 8
+BURST = 0.35
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Of boots, all but `tails` relative s.d.; `line` and `walk` are drifts per boot, `shared` is common to a pair."""
+    """Of boots, all but `tails` relative s.d.; `line` and `walk` are drifts per boot, `shared` is common to a pair.
+
+    `burst`: the chance that a boot's figure is 0.35 too low; `again`: one that is a tenth too low is drawn once more.
+    """
 
     name: str
     boot: float
@@ -31,16 +35,19 @@ class Noise:
     tails: int = 0
     challenger: float = 1.0
     jump: float = 0.0
+    burst: float = 0.0
+    again: bool = False
 
     def logs(self, rng: np.random.Generator, gain: float, trials: int = TRIALS) -> Numbers:
         """Log figures (trials, pairs, 2) of incumbent and challenger, arms in alternating order."""
         boots = np.arange(2 * MOST)
         challenger = np.array([arm for n in range(MOST) for arm in ((0, 1) if n % 2 == 0 else (1, 0))])
         size = (trials, 2 * MOST)
-        own = rng.standard_normal(size)
-        if self.tails:
-            own = rng.standard_t(self.tails, size) / np.sqrt(self.tails / (self.tails - 2))
-        own = own * self.boot * np.where(challenger == 1, self.challenger, 1.0)
+        scale = self.boot * np.where(challenger == 1, self.challenger, 1.0)
+        own = self._own(rng, size) * scale - self._bursts(rng, size)
+        if self.again:  # all of its noise anew, though a boot's own stays as it is: the worst for the bounds
+            more = self._own(rng, size) * scale - self._bursts(rng, size)
+            own = np.where(own < np.log(knee.FALLEN), more, own)
         own += self.line * boots + np.cumsum(rng.standard_normal(size) * self.walk, axis=1)
         own += np.repeat(rng.standard_normal((trials, MOST)) * self.shared, 2, axis=1)
         # a lasting change at a random boot: another day, another image of the machine
@@ -50,6 +57,14 @@ class Noise:
         out = own.reshape(trials, MOST, 2)
         out[:, 1::2] = out[:, 1::2, ::-1]
         return out
+
+    def _own(self, rng: np.random.Generator, size: tuple[int, int]) -> Numbers:
+        if self.tails:
+            return np.asarray(rng.standard_t(self.tails, size) / np.sqrt(self.tails / (self.tails - 2)))
+        return rng.standard_normal(size)
+
+    def _bursts(self, rng: np.random.Generator, size: tuple[int, int]) -> Numbers | float:
+        return BURST * (rng.random(size) < self.burst) if self.burst else 0.0
 
 
 @dataclass(frozen=True)
@@ -149,6 +164,16 @@ def comparisons() -> None:
         some = play(Noise("", boot), float(np.expm1(10 * boot)), repeats=3)
         told = f"{none.promoted[MOST]:.2%}, {none.promoted[2]:.2%}; {some.pairs:.1f}, {some.promoted[MOST]:.1%}"
         say(f"    noise {boot:.1%}: {told}")
+    say("  bursts in one boot of eight, as they are and measured again: false, bound > 0, pairs; power for 10 %, pairs")
+    for boot, times in ((0.008, 1.0), (0.02, 1.0), (0.02, 3.0), (0.06, 1.0), (0.06, 3.0)):
+        for burst, again in ((0.0, True), (0.125, False), (0.125, True)):
+            noise = Noise("", boot, challenger=times, burst=burst, again=again)
+            none, some = play(noise, 0.0), play(noise, 0.10)
+            say(
+                f"    noise {boot:.1%}, challenger {times:.0f} x, bursts {burst:.1%}, again {again!s:5}:"
+                f" {none.promoted[MOST]:.2%}  {none.outside:.2%}  {none.pairs:.1f}; {some.promoted[MOST]:.1%} "
+                f" {some.pairs:.1f}"
+            )
     say("  by budget (0.8 % noise, no drift): false, power for 3 %, for 10 %")
     for most in (2, 3, 4, 6, 8):
         rows = [play(Noise("", 0.008), g, most=most).promoted[most] for g in (0.0, 0.03, 0.10)]

@@ -34,6 +34,8 @@ BEYOND = 1.05
 LEAST_SLOPE = 0.1
 INNER = 0.2
 START_SHARE = 0.9
+FALLEN = 0.9
+"""of a rate that was the knee on an earlier boot: boots of one configuration seldom lie further apart"""
 
 
 def arrival_seed(seed: int, repeat: int) -> int:
@@ -88,13 +90,18 @@ class Cell:
 
 
 class KneeSearch:
-    """Asks for one rate after the other: `next()` until None, `add()` each point, then `result()`."""
+    """Asks for one rate after the other: `next()` until None, `add()` each point, then `result()`.
 
-    def __init__(self, start: float, rules: MeasureRules, workload: Workload) -> None:
+    `known`: the start is the knee of an earlier boot. Where this boot's seems to lie far below it, the start is
+    measured once more and only that counts there: one burst of noise in one point made knees of half the height.
+    """
+
+    def __init__(self, start: float, rules: MeasureRules, workload: Workload, *, known: bool = False) -> None:
         self.rules, self.workload = rules, workload
         self.cells: dict[float, Cell] = {}
         self.count = 0
         self._rate: float | None = start
+        self._doubted = start if known else None
         self._voids: set[float] = set()
 
     def next(self) -> tuple[float, int] | None:
@@ -128,12 +135,18 @@ class KneeSearch:
 
     def _choose(self, spare: int) -> float | None:
         passed, failed = self.bracket()
-        if spare <= 0 or (spare <= EXTRA_POINTS and passed and failed):
+        if spare <= 0:
             return None
+        if spare <= EXTRA_POINTS and passed and failed:
+            return self._once_more(passed, failed)
         alone = passed if failed is None else failed if passed is None else None
         if alone is not None:
             return self._outward(alone)
         assert passed is not None and failed is not None
+        return self._inward(passed, failed)
+
+    def _inward(self, passed: Cell, failed: Cell) -> float | None:
+        """The next rate inside a bracket, or one of its sides again."""
         above = any(c.passed and c.rate > failed.rate for c in self.cells.values())
         if above and len(failed.points) == 1:
             return failed.rate
@@ -144,6 +157,17 @@ class KneeSearch:
         guess, _ = self.crossing(passed, failed)
         share = log(guess / passed.rate) / log(failed.rate / passed.rate)
         return passed.rate * exp(log(failed.rate / passed.rate) * min(1 - INNER, max(INNER, share)))
+
+    def _once_more(self, passed: Cell, failed: Cell) -> float | None:
+        """The rate that was the knee before, where it failed and the knee seems far below; that point is dropped.
+
+        Done once, so that a boot takes two points more at most; both arms of a pair get it alike.
+        """
+        rate, self._doubted = self._doubted, None
+        if rate is None or self.cells[rate].passed or self.crossing(passed, failed)[0] > FALLEN * rate:
+            return None
+        del self.cells[rate]
+        return rate
 
     def _outward(self, cell: Cell) -> float:
         """The next rate while one side is missing: where the worst limit is foretold to be reached, and a bit beyond.

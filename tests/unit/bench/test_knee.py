@@ -230,3 +230,49 @@ def test_a_void_point_is_repeated_once_and_failures_are_not() -> None:
 def test_start_is_below_what_the_probe_delivered() -> None:
     assert start_rate(point(10.0), WORK) == pytest.approx(9.0)
     assert start_rate(point(10.0, tpot=90, ttft=9000), WORK) == pytest.approx(6.0)
+
+
+def bursting(hit: set[int], capacity: float = 10.0):
+    """A server whose points of these numbers are hit by a burst: everything takes 1.4 times as long."""
+    server = Queue(capacity, base_ms=100, tpot_ms=22)
+
+    def measure(rate: float, index: int) -> LoadPoint:
+        found = server(rate, index)
+        if index in hit:
+            return point(rate, ttft=server.ttft(rate) * 1.4, tpot=server.per_token(rate) * 1.4)
+        return found
+
+    return server, measure
+
+
+def again(measure, start: float, *, known: bool) -> tuple[float, int]:
+    """(knee, points) of a boot whose knee is known from another."""
+    search, count = KneeSearch(start, rules(2), WORK, known=known), 0
+    while (asked := search.next()) is not None:
+        search.add(measure(*asked))
+        count += 1
+    return search.result().rate_rps, count
+
+
+def test_one_burst_at_a_known_knee_is_looked_at_again():
+    server, measure = bursting({0})
+    true = server.true_knee()
+    low, _ = again(measure, 0.98 * true, known=False)
+    server.asked.clear()
+    found, count = again(measure, 0.98 * true, known=True)
+    assert low < 0.8 * true
+    assert found == pytest.approx(true, rel=0.04)
+    assert count == 4
+
+
+def test_a_knee_that_really_fell_costs_one_more_point_and_stays_low():
+    server, measure = bursting(set(), capacity=6.0)
+    true = server.true_knee()
+    found, count = again(measure, 1.5 * true, known=True)
+    assert found == pytest.approx(true, rel=0.08)
+    assert count <= 2 + EXTRA_POINTS
+
+
+def test_a_knee_near_the_known_one_takes_no_further_point():
+    server, measure = bursting(set())
+    assert again(measure, 1.03 * server.true_knee(), known=True)[1] == 2
