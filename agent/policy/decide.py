@@ -191,19 +191,20 @@ def leader_of(
 
 
 def fruitless(attempts: Sequence[Attempt]) -> int:
-    """Finished experiments since the last one that was kept.
+    """Finished experiments since the last one that was kept; two that never bore load count as one.
 
     Counts what was measured or failed by its own fault. Refused and cancelled attempts cost nothing, void ones
     say nothing. What a stand-in tried while the LLM was away is never held against the search, nor are an LLM's own
     ideas, which have a patience of their own (`day0.agent.policy.turns`): else they would end the playbook's search.
+    A boot that fails takes minutes where a measurement takes most of an hour: four in a row are no reason to give up.
     """
-    count = 0
+    halves = 0
     for attempt in sorted(attempts, key=lambda a: a.number):
         if attempt.status == AttemptStatus.KEPT:
-            count = 0
+            halves = 0
         elif attempt.status in {AttemptStatus.DISCARDED, AttemptStatus.FAILED} and attempt.proposer not in UNCOUNTED:
-            count += 1
-    return count
+            halves += 2 if attempt.verdict(Rung.ANSWER) is not None else 1
+    return halves // 2
 
 
 def cost(attempts: Iterable[Attempt]) -> float | None:

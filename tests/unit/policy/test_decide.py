@@ -158,6 +158,18 @@ def test_s51_a_kept_attempt_starts_the_count_again(shared_node):
     assert decide.fruitless([*rows, attempt(7, None, AttemptStatus.FAILED)]) == 1
 
 
+def test_s51_boots_that_fail_are_half_an_experiment():
+    """Minutes each: a search with most of its budget left went home after four of them and four measurements."""
+    boot = [v for v in attempt(7, None).verdicts if v.rung == Rung.BOOT]
+    dead = [
+        attempt(n, None, AttemptStatus.FAILED).model_copy(update={"verdicts": (boot[0].model_copy(update={
+            "passed": False, "failure": FailureClass.OOM, "evidence": "the line"}),)})
+        for n in range(2, 7)
+    ]  # fmt: skip
+    assert [decide.fruitless(dead[:n]) for n in range(6)] == [0, 0, 1, 1, 2, 2]
+    assert decide.fruitless([*dead[:4], attempt(8, 1.0, AttemptStatus.DISCARDED)]) == 3
+
+
 def test_s52_what_a_stand_in_tried_is_never_no_improvement():
     rows = [attempt(i, 1.0, AttemptStatus.DISCARDED, proposer="stand-in") for i in range(2, 60)]
     assert decide.fruitless(rows) == 0
