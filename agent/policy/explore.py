@@ -27,7 +27,7 @@ from day0.agent.policy.decide import threshold, worth
 from day0.agent.policy.expectation import expected
 from day0.agent.policy.ideas import Idea
 from day0.agent.policy.published import settings_of_nearest
-from day0.agent.policy.risk import Risk, lossy_names
+from day0.agent.policy.risk import LIGHT, Risk, lossy_names
 from day0.agent.policy.seen import is_tuned, kernels_of, seen_of, table_layouts
 from day0.agent.policy.settings import Plan
 from day0.agent.policy.trials import Standing
@@ -44,6 +44,8 @@ UNSETTLED = 0.5
 """kernels are not tuned while another layout or fusion promises this share of it: a table belongs to its layout"""
 SPARE = 0.02
 """least promise: an experiment takes about a node-hour of a budget of 24"""
+RELIEF = 1.1
+"""times as promising what takes less memory must make a bundle, where others of its width ran out of it"""
 TUNING_AXIS = "tuning"
 LAYOUT_AXES = frozenset({"topology", "attention-dp"})
 
@@ -203,6 +205,11 @@ def _bundles(reach: Reach) -> Iterator[tuple[Idea, Plan]]:
     for axis, label, start in _starts(reach):
         names, labels, plan = [axis] * bool(axis), [label] * bool(label), reach.plan(start)
         best = reach.promise(plan)[0]
+        for offer, option in _lightening(reach, plan):
+            lighter = reach.plan(option.on(plan.candidate))
+            if (promise := reach.promise(lighter)[0]) > RELIEF * best:
+                best, plan, names, labels = promise, lighter, [*names, offer.axis.name], [*labels, option.label]
+                break
         for offer, option in reach.moves:
             if offer.axis.name in names or option.set_in(plan.candidate):
                 continue
@@ -215,6 +222,15 @@ def _bundles(reach: Reach) -> Iterator[tuple[Idea, Plan]]:
         if plan.key != reach.leader.key:
             why = "everything that promises more than it risks, at once: boots are the price"
             yield _idea(reach, plan, "+".join(names), " + ".join(labels), why)
+
+
+def _lightening(reach: Reach, plan: Plan) -> Iterator[tuple[Offer, Option]]:
+    """What takes less memory, where others of the plan's width ran out of it."""
+    if reach.risk.full(reach.belief.settings(plan)):
+        for one in reach.offered:
+            for option in one.options:
+                if any(option.flags.get(key) == value for key, value in LIGHT.items()):
+                    yield one, option
 
 
 def _starts(reach: Reach) -> Iterator[tuple[str, str, Candidate]]:

@@ -37,7 +37,12 @@ KNOWN: dict[str, float] = {
     SLICED: 0.01,  # what nearly everybody serves with
     "dsa-prefill-backend=aiter": 0.25,  # decode with an FP8 cache crashes without open patches (38746, 32849)
 }
-MEMORY = "mem-fraction-static"
+MEMORY, CHUNK = "mem-fraction-static", "chunked-prefill-size"
+LIGHT: dict[str, float] = {CHUNK: 8192, MEMORY: 0.8}
+"""values that take less memory than any engine's own, and by which one that ran out of it is made to run"""
+FREED = 0.4
+"""suspicion of a layout that ran out of memory where the candidate takes less of it than all that did: known causes
+are the workspace of a chunk, the share that the cache takes, and the layout itself"""
 COPIES = "several copies"
 """more than one replica: whatever breaks on every split that does not fill the node"""
 NUMBERS = re.compile(r"\d+|\[[^\]]*\]")
@@ -48,7 +53,7 @@ PARALLEL = 0.06
 """expert parallelism and attention data parallelism"""
 PUBLISHED = 0.5
 """of the suspicion that stays with a setting of a published recipe of the nearest architecture"""
-RISING = (DEPTH, "chunked-prefill-size", MEMORY, "max-running-requests", "cuda-graph-max-bs-decode")
+RISING = (DEPTH, CHUNK, MEMORY, "max-running-requests", "cuda-graph-max-bs-decode")
 """numbers of which a larger one breaks what a smaller one broke"""
 
 _DRAFTS = (SPECULATION, DEPTH)
@@ -90,9 +95,23 @@ class Risk:
             self._tables[patches] = self._blamed(patches)
         table, chance, names = self._tables[patches], 1.0, self.suspects(settings, tuned)
         for name in names:
-            chance *= 1.0 - self._of(name, table)
+            suspicion = self._of(name, table)
+            if suspicion > FREED and name.startswith("tp=") and self._lighter(settings):
+                suspicion = FREED
+            chance *= 1.0 - suspicion
         holds_a_failure = any(failed.issubset(names) for failed in self._failures(patches))
         return chance * (AGAIN if holds_a_failure else 1.0)
+
+    def full(self, settings: Settings) -> tuple[Settings, ...]:
+        """Candidates as narrow as this one that ran out of memory."""
+        ill = [s for s in self.seen if s.failed is not None and s.failed.failure == FailureClass.OOM]
+        found = [self.belief.settings(s.plan) for s in ill]
+        return tuple(other for other in found if other.shape.tp == settings.shape.tp)
+
+    def _lighter(self, settings: Settings) -> bool:
+        """Whether it has a smaller chunk or leaves more memory than each of those; an engine's own value is larger."""
+        found = self.full(settings)
+        return bool(found) and any(all(_less(settings, other, key) for other in found) for key in LIGHT)
 
     def suspects(self, settings: Settings, tuned: bool) -> tuple[str, ...]:
         """What could be at fault. An image is no suspect where there is no other: everything has it."""
@@ -189,10 +208,9 @@ def _common(found: Sequence[frozenset[str]], innocent: Set[str]) -> list[frozens
 
 
 def suspects(settings: Settings, tuned: bool) -> tuple[str, ...]:
-    """What could be at fault, in a fixed order. The engine's own share of memory is a setting like any other."""
+    """What could be at fault, in a fixed order. The engine's own chunk and share of memory are settings like others."""
     more = [TUNED] * tuned + [COPIES] * (settings.shape.dp > 1)
-    if settings.value(MEMORY) is None:
-        more.append(f"{MEMORY}=default")
+    more += [f"{key}=default" for key in LIGHT if settings.value(key) is None]
     return tuple(sorted({*settings.names, *more}))
 
 
@@ -205,6 +223,13 @@ def _clear_lesser(table: dict[str, float], names: Iterable[str]) -> None:
         for other, suspicion in tuple(table.items()):
             if suspicion <= CLEARED and other.startswith(f"{key}=") and _beyond(key, other.partition("=")[2], value):
                 table[name] = min(table.get(name, CLEARED), CLEARED)
+
+
+def _less(settings: Settings, other: Settings, key: str) -> bool:
+    mine, theirs = settings.value(key), other.value(key)
+    if mine is None:
+        return False
+    return float(mine) <= LIGHT[key] if theirs is None else float(mine) < float(theirs)
 
 
 def _beyond(key: str, value: str, bound: str) -> bool:

@@ -269,3 +269,20 @@ def test_the_forecast_of_a_measured_layout_is_what_was_measured(gpu, share):
     pace = pace_of(shape, told * share, site)
     assert expected(shape, site, pace).tok_s == pytest.approx(told * share, rel=0.15)
     assert 1 / FAR_OFF <= pace <= FAR_OFF and (pace > 1) == (share < 1)
+
+
+def test_a_better_layout_that_ran_out_of_memory_comes_back_with_a_smaller_chunk(gpu):
+    """The workspace of a chunk has no room beside wider weights: the engine's own chunk is too large there."""
+
+    def fails(candidate):
+        narrow = int(candidate.flags.get("tp-size", 1)) == 4
+        return FailureClass.OOM if narrow and float(candidate.flags.get("chunked-prefill-size", 16384)) > 8192 else None
+
+    def layouts(candidate):
+        return {8: 1.0, 4: 1.5, 2: 0.5, 1: 0.4}[int(candidate.flags.get("tp-size", 1))]
+
+    node = gpu(layouts, noise=0.01, fails=fails)
+    node.search(Playbook(), 10)
+    leader = node.view().attempt(node.view().leader)
+    assert leader.candidate.flags["tp-size"] == 4
+    assert leader.candidate.flags["chunked-prefill-size"] == 8192
