@@ -17,7 +17,8 @@ from day0.tools.sequential import FALSE_PROMOTION, limits
 BOOT_GUESS_S = {"cpu": 45.0}
 """node seconds to boot before anything was measured, by accelerator; others:"""
 BOOT_GUESS_GPU_S = 420.0
-CLOSING_POINTS = 3.0
+CLOSING_POINTS = 3.5
+"""of a boot around a known knee: two, one more for a missing side, and in some boots another look at the known rate"""
 SPARE = 1.3
 """how much more than just enough a gain must be for a number of pairs to be likely enough"""
 LEAST_PAIRS = 2
