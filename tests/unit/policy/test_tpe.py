@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from day0.agent.policy.actions import Finish, TryCandidate
 from day0.agent.policy.guard import admit
 from day0.agent.policy.tpe import Tpe, chosen_in, kept_share, value_of
 from day0.runs.candidate import Candidate
-from day0.runs.errors import UserError
 from day0.runs.facts import FailureClass, LoadPoint, Percentiles, Rung, Verdict
 from day0.runs.schema import AttemptStatus
 from day0.runs.workload import Slo
@@ -102,9 +99,3 @@ def test_it_waits_for_what_still_climbs_and_says_when_nothing_is_left(node) -> N
     assert Tpe(1).decide(played.view(attempts=(running,))).actions == ()
     (last,) = Tpe(1).decide(played.view(left=0)).actions  # the guard refuses everything by now
     assert isinstance(last, Finish)
-
-
-def test_without_the_extra_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UserError, match=r"pip install 'day0\[eval\]'"):
-        Tpe(1)
