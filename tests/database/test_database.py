@@ -50,13 +50,13 @@ def test_a_newer_day0s_database_is_refused(url):
 def test_a_migration_that_fails_half_way_leaves_nothing(url):
     engine = open_engine(url)
     with engine.begin() as db:
-        for table in ("patches", "knowledge", "events", "attempts", "runs", "alembic_version"):
+        for table in ("consents", "patches", "knowledge", "events", "attempts", "runs", "alembic_version"):
             db.execute(text(f"DROP TABLE {table}"))
         if engine.dialect.name == "postgresql":
             mine = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
             for name in db.execute(text(mine)).scalars().all():
                 db.execute(text(f"DROP FUNCTION {name}"))
-        db.execute(text("CREATE TABLE patches (x integer)"))  # in the way of the last migration
+        db.execute(text("CREATE TABLE patches (x integer)"))  # in the way of a migration
     with pytest.raises(Infrastructure, match="patches"):
         open_engine(url)
     assert inspect(engine).get_table_names() == ["patches"]
