@@ -203,9 +203,9 @@ def test_s12_s13_a_retry_searches_on_and_repeats_nothing(bench: Bench) -> None:
     assert len(bench.ledger.facts(run_id, "pair")) == 2
 
 
-@pytest.mark.parametrize("limit", [{"budget_hours": 1020 / 3600}, {"deadline_s": 1020.0}], ids=["budget", "deadline"])
+@pytest.mark.parametrize("limit", [{"budget_hours": 1070 / 3600}, {"deadline_s": 1070.0}], ids=["budget", "deadline"])
 def test_s53_a_limit_ends_the_search_and_confirm_and_replay_still_fit_in(bench: Bench, limit: dict[str, float]) -> None:
-    budget_s = 1020.0
+    budget_s = 1070.0
     run = bench.work(bench.submit(max_attempts=50, **limit))
     assert run.status == RunStatus.DONE, run.reason
     told = show.summary(bench.ledger, run.id)
