@@ -16,6 +16,7 @@ from day0.runs.schema import Attempt, Comparison
 from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
+from day0.tools.knee import fallen
 
 PAIR_POINTS = 2
 """around a knee that is already known; the search may add two to find a missing side, or to look at that rate again"""
@@ -60,8 +61,8 @@ def _arm(
         yield booted.ready()
         yield from booted.warm(workload, Rung.CONFIRM, inputs.seed)
         seed = inputs.seed * 1000 + number
-        rules = narrow(inputs.target.measure)
-        knee, _ = yield from booted.bracket(workload, Rung.CONFIRM, known.rate_rps, rules, seed, known=True)
+        rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
+        knee, _ = yield from booted.bracket(workload, Rung.CONFIRM, known.rate_rps, rules, seed, doubt=doubt)
     return knee
 
 

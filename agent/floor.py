@@ -33,6 +33,7 @@ from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
+from day0.tools.knee import fallen
 
 FRESH = timedelta(hours=24)
 REPEATS = 900
@@ -62,7 +63,7 @@ def boot(node: Node, *, baseline: Attempt, inputs: ClimbInputs, number: int) -> 
 
     Raises `CandidateFailed` when it has none this time.
     """
-    rules = narrow(inputs.target.measure)
+    rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
     number_now = baseline.boots + 1
     lease = Lease(node, baseline.id, baseline.epoch, baseline.candidate, inputs, number_now, repeat=REPEATS + number)
     try:
@@ -72,7 +73,7 @@ def boot(node: Node, *, baseline: Attempt, inputs: ClimbInputs, number: int) -> 
             for workload in inputs.workloads:
                 if (known := baseline.knee(workload.name)) is not None:
                     yield from booted.warm(workload, Rung.REPEAT, inputs.seed)
-                    yield from booted.bracket(workload, Rung.REPEAT, known.rate_rps, rules, inputs.seed, known=True)
+                    yield from booted.bracket(workload, Rung.REPEAT, known.rate_rps, rules, inputs.seed, doubt=doubt)
     except CandidateFailed:
         yield from lease.end()
         raise

@@ -237,18 +237,18 @@ class Booted:
         rules: MeasureRules,
         seed: int,
         *,
-        known: bool = False,
+        doubt: float = 0.0,
         first: LoadPoint | None = None,
     ) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
         """Brackets the knee on this boot. Raises `CandidateFailed` (`below_slo`) when no rate passed.
 
         `first` is a point at `start` that this boot was already measured at: the search counts it as its own first;
-        `known`: `start` is an earlier boot's knee (see `KneeSearch`). A single stream and a closed loop have no knee:
+        `doubt`: `start` is an earlier boot's knee (see `KneeSearch`). A single stream and a closed loop have no knee:
         one point with their number of clients stands for it.
         """
         if workload.clients is not None:
             return (yield from self._fixed(workload, rung, rules, seed, workload.clients))
-        search, points, p95_s = KneeSearch(start, rules, workload, known=known), [], 0.0
+        search, points, p95_s = KneeSearch(start, rules, workload, doubt=doubt), [], 0.0
         while (asked := search.next()) is not None:
             rate, number = asked
             if number == 0 and first is not None:

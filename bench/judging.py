@@ -24,7 +24,7 @@ Numbers = NDArray[np.float64]
 class Noise:
     """Of boots, all but `tails` relative s.d.; `line` and `walk` are drifts per boot, `shared` is common to a pair.
 
-    `burst`: the chance that a boot's figure is 0.35 too low; `again`: one that is a tenth too low is drawn once more.
+    `burst`: the chance that a boot's figure is 0.35 too low; `again`: one far too low (`knee.fallen`) is drawn again.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Noise:
         own = self._own(rng, size) * scale - self._bursts(rng, size)
         if self.again:  # all of its noise anew, though a boot's own stays as it is: the worst for the bounds
             more = self._own(rng, size) * scale - self._bursts(rng, size)
-            own = np.where(own < np.log(knee.FALLEN), more, own)
+            own = np.where(own < np.log(knee.fallen(self.boot)), more, own)
         own += self.line * boots + np.cumsum(rng.standard_normal(size) * self.walk, axis=1)
         own += np.repeat(rng.standard_normal((trials, MOST)) * self.shared, 2, axis=1)
         # a lasting change at a random boot: another day, another image of the machine

@@ -34,13 +34,22 @@ BEYOND = 1.05
 LEAST_SLOPE = 0.1
 INNER = 0.2
 START_SHARE = 0.9
-FALLEN = 0.9
-"""of a rate that was the knee on an earlier boot: boots of one configuration seldom lie further apart"""
+FALLEN, APART = 0.9, 5.0
+"""Of a rate that was the knee on an earlier boot: boots of one configuration seldom lie further apart than a tenth, or
+than so many times the noise between boots."""
 
 
 def arrival_seed(seed: int, repeat: int) -> int:
     """Of the arrivals of a rate that is measured once more: another pattern for each `repeat` (S46), 0 = the first."""
     return seed + REPEAT_STEP * repeat
+
+
+def fallen(noise: float) -> float:
+    """The share of a known knee below which a boot's is doubted, by the relative s.d. between boots.
+
+    A fixed tenth would let an arm whose boots differ by 18 % lose most of its low ones, and the bounds with it.
+    """
+    return min(FALLEN, exp(-APART * noise))
 
 
 def start_rate(probe: LoadPoint, workload: Workload) -> float:
@@ -92,16 +101,16 @@ class Cell:
 class KneeSearch:
     """Asks for one rate after the other: `next()` until None, `add()` each point, then `result()`.
 
-    `known`: the start is the knee of an earlier boot. Where this boot's seems to lie far below it, the start is
-    measured once more and only that counts there: one burst of noise in one point made knees of half the height.
+    `doubt`: the start is the knee of an earlier boot. Where this boot's seems to lie below that share of it, the start
+    is measured once more and only that counts there: one burst of noise in one point made knees of half the height.
     """
 
-    def __init__(self, start: float, rules: MeasureRules, workload: Workload, *, known: bool = False) -> None:
+    def __init__(self, start: float, rules: MeasureRules, workload: Workload, *, doubt: float = 0.0) -> None:
         self.rules, self.workload = rules, workload
         self.cells: dict[float, Cell] = {}
         self.count = 0
         self._rate: float | None = start
-        self._doubted = start if known else None
+        self._doubt, self._doubted = doubt, start if doubt else None
         self._voids: set[float] = set()
 
     def next(self) -> tuple[float, int] | None:
@@ -164,7 +173,7 @@ class KneeSearch:
         Done once, so that a boot takes two points more at most; both arms of a pair get it alike.
         """
         rate, self._doubted = self._doubted, None
-        if rate is None or self.cells[rate].passed or self.crossing(passed, failed)[0] > FALLEN * rate:
+        if rate is None or self.cells[rate].passed or self.crossing(passed, failed)[0] > self._doubt * rate:
             return None
         del self.cells[rate]
         return rate

@@ -7,7 +7,7 @@ import pytest
 from day0.runs.errors import CandidateFailed
 from day0.runs.facts import LoadPoint, Percentiles
 from day0.runs.workload import MeasureRules, Slo, Workload
-from day0.tools.knee import EXTRA_POINTS, KneeSearch, arrival_seed, knee, start_rate
+from day0.tools.knee import EXTRA_POINTS, KneeSearch, arrival_seed, fallen, knee, start_rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -247,7 +247,7 @@ def bursting(hit: set[int], capacity: float = 10.0):
 
 def again(measure, start: float, *, known: bool) -> tuple[float, int]:
     """(knee, points) of a boot whose knee is known from another."""
-    search, count = KneeSearch(start, rules(2), WORK, known=known), 0
+    search, count = KneeSearch(start, rules(2), WORK, doubt=fallen(0.01) if known else 0.0), 0
     while (asked := search.next()) is not None:
         search.add(measure(*asked))
         count += 1
@@ -276,3 +276,8 @@ def test_a_knee_that_really_fell_costs_one_more_point_and_stays_low():
 def test_a_knee_near_the_known_one_takes_no_further_point():
     server, measure = bursting(set())
     assert again(measure, 1.03 * server.true_knee(), known=True)[1] == 2
+
+
+def test_the_noisier_a_node_the_further_a_knee_may_fall():
+    assert fallen(0.0) == fallen(0.02) == 0.9
+    assert 0.7 < fallen(0.06) < 0.8
