@@ -15,6 +15,7 @@ from day0.runs.facts import FailureClass, FigureChecked, Rung, RungStarted, Verd
 from day0.runs.recipe import Figure, Recipe
 from day0.sandboxes.base import Node
 from day0.tools import image
+from day0.tools.knee import fallen
 
 MODEL, PORT, HOST = "{model}", "{port}", "{host}"
 
@@ -47,9 +48,9 @@ def replay(node: Node, *, recipe: Recipe, inputs: ClimbInputs, name: Replayed) -
         with lease.open() as booted:
             yield booted.ready()
             yield from booted.warm(workload, Rung.REPLAY, inputs.seed)
-            knee, points = yield from booted.bracket(
-                workload, Rung.REPLAY, rate, narrow(inputs.target.measure), inputs.seed
-            )
+            # as in a pair: one burst in one point says nothing of a recipe, a knee that really fell fails twice
+            rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
+            knee, points = yield from booted.bracket(workload, Rung.REPLAY, rate, rules, inputs.seed, doubt=doubt)
         measured = {KNEE: knee.rate_rps, **at_rate(points, rate, workload)}
         for figure in recipe.figures:
             if figure.name not in measured:
