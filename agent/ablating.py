@@ -6,14 +6,16 @@ first. What is not measured is called `not ablated`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from day0.agent import reductions, seeing, story
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
-from day0.agent.lease import Facts, Lease
+from day0.agent.lease import Booted, Facts, Lease
 from day0.agent.parts import Parts
+from day0.agent.printing import short
 from day0.agent.reductions import Reduction
 from day0.agent.steps import tell
 from day0.agent.view import time_left_s
@@ -34,19 +36,27 @@ POINTS = 3
 """around a knee that is only guessed; the search may add two to find a missing side"""
 
 
-def boot(  # noqa: PLR0917 - a boot is told by all of these
-    node: Node, winner: Attempt, candidate: Candidate, workload: Workload, inputs: ClimbInputs, number: int
+def boot(
+    node: Node,
+    *,
+    winner: Attempt,
+    candidate: Candidate,
+    workload: Workload,
+    inputs: ClimbInputs,
+    repeat: int,
+    asked: Callable[[Booted], None] = lambda _: None,
 ) -> Facts:
     """One boot of the reduced candidate under the winner's name, on the arrivals of the winner's own measurement.
 
-    Raises `CandidateFailed` when it does not work without the change.
+    `asked` is what it is asked before it is measured. Raises `CandidateFailed` when it does not work.
     """
-    lease = Lease(node, winner.id, winner.epoch, candidate, inputs, winner.boots + 1, repeat=REPEATS + number)
+    lease = Lease(node, winner.id, winner.epoch, candidate, inputs, winner.boots + 1, repeat=repeat)
     rules = inputs.target.measure.model_copy(update={"max_points": POINTS})
     try:
         yield lease.begin()
         with lease.open() as booted:
             yield booted.ready()
+            asked(booted)
             probe = yield from booted.warm(workload, Rung.REPEAT, inputs.seed)
             yield from booted.bracket(workload, Rung.REPEAT, start_rate(probe, workload), rules, inputs.seed)
     except CandidateFailed:
@@ -93,12 +103,12 @@ def _ablate(  # noqa: PLR0917
 ) -> None:
     attempt, candidate = parts.ledger.attempt(winner), one.candidate
     assert candidate is not None
-    tell(parts, run.id, 8, f"{workload.name}: {_short(winner)} without the change of {_short(one.step.id)}")
+    tell(parts, run.id, 8, f"{workload.name}: {short(winner)} without the change of {short(one.step.id)}")
     inputs, seen = climb_inputs(parts, run, attempt), current_view(parts, run)
     told = {"workload": workload.name, "winner": winner, "step": one.step.id}
 
     def again(now: Attempt) -> Perform:
-        return partial(boot, winner=now, candidate=candidate, workload=workload, inputs=inputs, number=number)
+        return partial(boot, winner=now, candidate=candidate, workload=workload, inputs=inputs, repeat=REPEATS + number)
 
     try:
         parts.engine.check(own_of(candidate, run), inputs.engine_facts, inputs.model_facts)
@@ -112,7 +122,7 @@ def _ablate(  # noqa: PLR0917
             result = _measured(parts, attempt, workload, seen.noise, told)
     with parts.ledger.write(run.id) as writer:
         writer.event("ablated", result, attempt=winner, key=f"ablated:{winner}:{one.step.id}:{workload.name}")
-    tell(parts, run.id, 8, f"{workload.name}: the change of {_short(one.step.id)}: {reductions.words(result)}")
+    tell(parts, run.id, 8, f"{workload.name}: the change of {short(one.step.id)}: {reductions.words(result)}")
 
 
 def own_of(candidate: Candidate, run: Run) -> Candidate:
@@ -129,7 +139,3 @@ def _measured(parts: Parts, winner: Attempt, workload: Workload, noise: float, t
     assert own is not None
     gain, lower, upper = reductions.worth_in_the_end(own, knee, noise)
     return Ablated(**told, without_rps=knee.rate_rps, gain=gain, lower=lower, upper=upper, how="a boot without it")
-
-
-def _short(attempt: str) -> str:
-    return attempt.rpartition("-")[2]

@@ -8,7 +8,7 @@ from typing import Any
 from day0.agent.barring import Bar, Waterfall
 from day0.agent.drawing import Chart, Mark, Series
 from day0.agent.policy.untrusted import line
-from day0.agent.show_best import short
+from day0.agent.printing import short
 from day0.runs.facts import Rung
 from day0.runs.points import LoadPoint
 from day0.runs.schema import Attempt

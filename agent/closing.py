@@ -10,6 +10,7 @@ from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.insist import Perform, insist
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
+from day0.agent.printing import short
 from day0.agent.pump import Also
 from day0.agent.replay import Replayed, replay
 from day0.agent.seeing import pairs_allowed
@@ -93,7 +94,7 @@ def _confirm(parts: Parts, run_id: str, challenger: Attempt, workload: Workload)
         return
     base = next(a for a in parts.ledger.attempts(run_id) if a.id == run.baseline)
     rules = run.request.target.measure
-    who = challenger.id.rpartition("-")[2]
+    who = short(challenger.id)
     comparison: Comparison | None = None
     if base.knee(workload.name) is not None:
         pairs = _pairs(parts, challenger, workload)

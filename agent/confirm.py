@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from day0.agent.inputs import ClimbInputs
-from day0.agent.lease import Facts, Lease
+from day0.agent.lease import Booted, Facts, Lease
 from day0.runs.errors import CandidateFailed, Infrastructure
-from day0.runs.facts import Fact, Knee, Pair, PairMeasured, Progress, Rung
+from day0.runs.facts import Fact, Knee, LoadPoint, Pair, PairMeasured, Progress, Rung
 from day0.runs.schema import Attempt, Comparison
-from day0.runs.workload import MeasureRules, Workload
+from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
 from day0.tools.knee import fallen
@@ -59,16 +59,22 @@ def _arm(
     yield lease.begin()
     with lease.open() as booted:
         yield booted.ready()
-        yield from booted.warm(workload, Rung.CONFIRM, inputs.seed)
-        seed = inputs.seed * 1000 + number
-        rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
-        knee, _ = yield from booted.bracket(workload, Rung.CONFIRM, known.rate_rps, rules, seed, doubt=doubt)
+        knee, _ = yield from around(booted, workload, Rung.CONFIRM, known.rate_rps, inputs.seed * 1000 + number)
     return knee
 
 
-def narrow(rules: MeasureRules) -> MeasureRules:
-    """The target's rules with few points: the knee is known, only its place on this boot is asked."""
-    return rules.model_copy(update={"max_points": PAIR_POINTS})
+def around(
+    booted: Booted, workload: Workload, rung: Rung, rate: float, seed: int
+) -> Generator[Fact, None, tuple[Knee, tuple[LoadPoint, ...]]]:
+    """A boot's warm-up and its knee where one is known: few points, only its place on this boot is asked.
+
+    One burst in one point says nothing: where the knee seems to have fallen, the known rate is looked at once more.
+    Raises `CandidateFailed` (`below_slo`) when no rate passed.
+    """
+    inputs = booted.lease.inputs
+    yield from booted.warm(workload, rung, inputs.seed)
+    rules = inputs.target.measure.model_copy(update={"max_points": PAIR_POINTS})
+    return (yield from booted.bracket(workload, rung, rate, rules, seed, doubt=fallen(inputs.noise)))
 
 
 def enough(pairs: Sequence[Pair], comparison: Comparison | None, most: int) -> bool:

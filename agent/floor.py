@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from day0.agent import crashpoints, seeing, story
-from day0.agent.confirm import narrow
+from day0.agent.confirm import around
 from day0.agent.gathering import climb_inputs, current_view, hangs_on_noise
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
@@ -33,7 +33,6 @@ from day0.runs.values import canonical_json, sha256
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
-from day0.tools.knee import fallen
 
 FRESH = timedelta(hours=24)
 REPEATS = 900
@@ -63,7 +62,6 @@ def boot(node: Node, *, baseline: Attempt, inputs: ClimbInputs, number: int) -> 
 
     Raises `CandidateFailed` when it has none this time.
     """
-    rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
     number_now = baseline.boots + 1
     lease = Lease(node, baseline.id, baseline.epoch, baseline.candidate, inputs, number_now, repeat=REPEATS + number)
     try:
@@ -72,8 +70,7 @@ def boot(node: Node, *, baseline: Attempt, inputs: ClimbInputs, number: int) -> 
             yield booted.ready()
             for workload in inputs.workloads:
                 if (known := baseline.knee(workload.name)) is not None:
-                    yield from booted.warm(workload, Rung.REPEAT, inputs.seed)
-                    yield from booted.bracket(workload, Rung.REPEAT, known.rate_rps, rules, inputs.seed, doubt=doubt)
+                    yield from around(booted, workload, Rung.REPEAT, known.rate_rps, inputs.seed)
     except CandidateFailed:
         yield from lease.end()
         raise

@@ -192,7 +192,7 @@ class Booted:
         """
         if workload.name not in self.warmed:
             rules = self.lease.inputs.target.measure
-            known = rung in (Rung.CONFIRM, Rung.REPLAY, Rung.REPEAT) or workload.name in self.lease.inputs.incumbent
+            known = rung in (Rung.CONFIRM, Rung.REPLAY) or workload.name in self.lease.inputs.incumbent
             plan = closed_loop(
                 workload,
                 rules,

@@ -7,21 +7,23 @@ recipe keeps the patch that was measured; what people review, and what is publis
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from day0.agent import story
-from day0.agent.ablating import POINTS, affordable
+from day0.agent.ablating import affordable, boot
 from day0.agent.climb import ask_answers, ask_task, engaged
 from day0.agent.craft_checks import over
 from day0.agent.crafting import note_made
 from day0.agent.gathering import climb_inputs, current_view
 from day0.agent.inputs import ClimbInputs
 from day0.agent.insist import Perform, insist
-from day0.agent.lease import Facts, Lease
+from day0.agent.lease import Booted, Facts
 from day0.agent.parts import Parts
 from day0.agent.policy import decide
 from day0.agent.policy.trials import AUTHOR
+from day0.agent.printing import short
 from day0.agent.reductions import worth_in_the_end
 from day0.agent.steps import tell
 from day0.runs.candidate import Candidate
@@ -33,7 +35,6 @@ from day0.runs.values import sha256
 from day0.runs.workload import Workload
 from day0.sandboxes.base import Node
 from day0.sandboxes.spec import SandboxSpec
-from day0.tools.knee import start_rate
 
 REPEATS = 970
 """see `day0.agent.floor.REPEATS`"""
@@ -90,7 +91,7 @@ def _tried(  # noqa: PLR0917 - a boot is told by all of these
     parts: Parts, run: Run, winner: Attempt, workload: Workload, patch: Patch, diff: str, key: str, number: int
 ) -> dict[str, Any]:
     """Whether the winner works with this diff in the patch's place; asked once, and recorded."""
-    tell(parts, run.id, 8, f"{patch.name}: {_short(winner.id)} with fewer of its hunks, boot {number}")
+    tell(parts, run.id, 8, f"{patch.name}: {short(winner.id)} with fewer of its hunks, boot {number}")
     told = {"key": key, "patch": patch.digest(), "diff": sha256(diff), "smaller": "", "works": False, "why": ""}
     made = _made(parts, run, winner, patch, diff)
     if isinstance(made, str):
@@ -154,7 +155,10 @@ def _boots(  # noqa: PLR0917
     candidate = winner.candidate.model_copy(update={"patches": digests})
 
     def again(now: Attempt) -> Perform:
-        return partial(boot, winner=now, candidate=candidate, workload=workload, inputs=inputs, number=number)
+        return partial(
+            boot, winner=now, candidate=candidate, workload=workload, inputs=inputs, repeat=REPEATS + number,
+            asked=proved(candidate),
+        )  # fmt: skip
 
     failed = insist(parts, run.id, winner, again)
     if failed is not None:
@@ -172,34 +176,18 @@ def as_fast(winner: Attempt, workload: Workload, noise: float) -> tuple[bool, st
     return lost <= least, f"the winner serves {lost:+.1%} more than it; more than {least:.1%} counts"
 
 
-def boot(  # noqa: PLR0917 - a boot is told by all of these
-    node: Node, winner: Attempt, candidate: Candidate, workload: Workload, inputs: ClimbInputs, number: int
-) -> Facts:
-    """One boot with fewer hunks under the winner's name: it must answer, be right, and is measured.
+def proved(candidate: Candidate) -> Callable[[Booted], None]:
+    """What a boot with fewer hunks is asked before it is measured: it must be engaged, answer and be right."""
 
-    Raises `CandidateFailed` when it does not work.
-    """
-    lease = Lease(node, winner.id, winner.epoch, candidate, inputs, winner.boots + 1, repeat=REPEATS + number)
-    rules = inputs.target.measure.model_copy(update={"max_points": POINTS})
-    try:
-        yield lease.begin()
-        with lease.open() as booted:
-            yield booted.ready()
-            engaged(booted, inputs, candidate)
-            for ask in (ask_answers, ask_task):
-                verdict = ask(booted, inputs).verdict()
-                if not verdict.passed:
-                    raise CandidateFailed(verdict.failure or FailureClass.UNKNOWN, verdict.evidence)
-            probe = yield from booted.warm(workload, Rung.REPEAT, inputs.seed)
-            yield from booted.bracket(workload, Rung.REPEAT, start_rate(probe, workload), rules, inputs.seed)
-    except CandidateFailed:
-        yield from lease.end()
-        raise
-    yield from lease.end()
+    def ask(booted: Booted) -> None:
+        inputs = booted.lease.inputs
+        engaged(booted, inputs, candidate)
+        for rung in (ask_answers, ask_task):
+            verdict = rung(booted, inputs).verdict()
+            if not verdict.passed:
+                raise CandidateFailed(verdict.failure or FailureClass.UNKNOWN, verdict.evidence)
+
+    return ask
 
 
-def _short(attempt: str) -> str:
-    return attempt.rpartition("-")[2]
-
-
-__all__ = ["as_fast", "boot", "fewer_of", "minimise_all"]
+__all__ = ["as_fast", "fewer_of", "minimise_all", "proved"]

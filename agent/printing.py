@@ -47,3 +47,8 @@ def number(value: float | None) -> str:
 def pct(value: float | None) -> str:
     """A gain; nothing for None."""
     return "" if value is None else f"{value:+.1%}"
+
+
+def short(attempt: str) -> str:
+    """An attempt's ID within its run: `1.3`."""
+    return attempt.rpartition("-")[2]

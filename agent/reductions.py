@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
 
 from day0.agent.policy.decide import Z
+from day0.agent.printing import short
 from day0.agent.waterfalls import path
 from day0.runs.candidate import Candidate
 from day0.runs.facts import Knee
@@ -40,7 +41,7 @@ def reductions(run: Run, winner: Attempt, attempts: Sequence[Attempt]) -> Iterat
             continue
         broken = next((v for v in parent.verdicts if not v.passed), None)
         if parent.status == AttemptStatus.FAILED and broken is not None and _repairs(step, parent):
-            yield Reduction(step, why=f"without it {_short(parent.id)} failed: {broken.rung}: {broken.failure}")
+            yield Reduction(step, why=f"without it {short(parent.id)} failed: {broken.rung}: {broken.failure}")
             continue
         candidate = without(winner.candidate, step.candidate, parent.candidate)
         if candidate == winner.candidate:
@@ -98,7 +99,7 @@ def found(
     if mine is not None and knee is not None and same is not None:
         gain, lower, upper = worth_in_the_end(mine, knee, noise)
         return Ablated(
-            **told, without_rps=knee.rate_rps, gain=gain, lower=lower, upper=upper, how=f"measured as {_short(same.id)}"
+            **told, without_rps=knee.rate_rps, gain=gain, lower=lower, upper=upper, how=f"measured as {short(same.id)}"
         )
     return Ablated(**told, why_none=reduction.why or "not ablated")
 
@@ -108,7 +109,3 @@ def words(one: Ablated) -> str:
     if one.gain is None:
         return one.why_none
     return f"{one.gain:+.1%} in the end ({one.lower:+.1%} to {one.upper:+.1%}; {one.how})"
-
-
-def _short(attempt: str) -> str:
-    return attempt.rpartition("-")[2]

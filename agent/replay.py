@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from day0.agent.confirm import narrow
+from day0.agent.confirm import around
 from day0.agent.figures import KNEE, at_rate, proven_rate
 from day0.agent.inputs import ClimbInputs
 from day0.agent.lease import Facts, Lease
@@ -15,7 +15,6 @@ from day0.runs.facts import FailureClass, FigureChecked, Rung, RungStarted, Verd
 from day0.runs.recipe import Figure, Recipe
 from day0.sandboxes.base import Node
 from day0.tools import image
-from day0.tools.knee import fallen
 
 MODEL, PORT, HOST = "{model}", "{port}", "{host}"
 
@@ -47,10 +46,7 @@ def replay(node: Node, *, recipe: Recipe, inputs: ClimbInputs, name: Replayed) -
         yield lease.begin()
         with lease.open() as booted:
             yield booted.ready()
-            yield from booted.warm(workload, Rung.REPLAY, inputs.seed)
-            # as in a pair: one burst in one point says nothing of a recipe, a knee that really fell fails twice
-            rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
-            knee, points = yield from booted.bracket(workload, Rung.REPLAY, rate, rules, inputs.seed, doubt=doubt)
+            knee, points = yield from around(booted, workload, Rung.REPLAY, rate, inputs.seed)
         measured = {KNEE: knee.rate_rps, **at_rate(points, rate, workload)}
         for figure in recipe.figures:
             if figure.name not in measured:

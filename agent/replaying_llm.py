@@ -7,19 +7,20 @@ were recorded. So a changed policy, guard or prompt shows what it would have mad
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from day0.agent import view as view_
 from day0.agent.policy.actions import Action, TryCandidate
 from day0.agent.policy.base import Asked, LLMDown, Proposal, RunView, Told, Usage
 from day0.agent.policy.context_facts import briefly
-from day0.agent.printing import say, say_json, table
+from day0.agent.printing import say, say_json, short, table
 from day0.agent.settings import Settings
 from day0.agent.sources import opened
 from day0.runs.errors import UserError
 from day0.runs.gained import Taught
 from day0.runs.ledger import Ledger
-from day0.runs.schema import Event, Run
+from day0.runs.schema import Attempt, Event, Run
 
 
 class RecordedLLM:
@@ -89,7 +90,9 @@ def rounds(ledger: Ledger, run: Run, settings: Settings, prompt: str = "") -> It
     calls: dict[int, list[dict[str, Any]]] = {}
     for call in ledger.llm_calls(run.id):
         calls.setdefault(int(call["round"]), []).append(call)
-    check = compose.engine(run.request.target.engine).check
+    if not calls:
+        return
+    check, story = compose.engine(run.request.target.engine).check, _Story.of(ledger, run, settings)
     for event in ledger.facts(run.id, "proposed"):
         number = int(event.data["round"])
         if number not in calls:
@@ -98,7 +101,7 @@ def rounds(ledger: Ledger, run: Run, settings: Settings, prompt: str = "") -> It
         named = prompt or str(recorded[0].get("prompt") or prompts.PLAN)
         critic = (prompts.CRITIC, prompts.load(prompts.CRITIC))
         llm = RecordedLLM(recorded)
-        seen = view_before(ledger, run, event, settings)
+        seen = story.before(event)
         policy = LLMPolicy(
             llm, prompts.load(named), version=named, critic=critic, batch=int(event.data.get("batch", 1)), check=check,
             redact=Redactor(settings.secrets),
@@ -126,35 +129,46 @@ def _told(action: Action) -> str:
         return briefly(action)
     changes = {**action.flags, **action.env}
     made = [*action.codemods, *["a diff"] * bool(action.diff), *["tuned kernels"] * action.tune]
-    return f"{action.parent.rpartition('-')[2]}: " + ", ".join([*(f"{k}={v}" for k, v in changes.items()), *made])
+    return f"{short(action.parent)}: " + ", ".join([*(f"{k}={v}" for k, v in changes.items()), *made])
 
 
-def view_before(ledger: Ledger, run: Run, event: Event, settings: Settings) -> RunView:
-    """The view of a run as it was just before an event. Raises `Infrastructure` before its survey is in the ledger."""
-    then = event.number
-    earlier = [e for e in ledger.events(run.id, limit=1_000_000) if e.number < then]
-    known = {e.attempt for e in earlier if e.attempt}
-    attempts = tuple(a for a in ledger.attempts(run.id) if a.id in known)
-    base = next(a for a in attempts if a.id == run.baseline)
-    node = next(a.node for a in attempts if a.node)
-    made = {str(d) for e in earlier if e.kind == "crafted" for d in e.data.get("made", ())}
-    leaders = [str(e.data["attempt"]) for e in earlier if e.kind == "leader"]
-    now = view_.view(ledger, run, build=base.candidate.build, node=str(node), images=_images(run, settings))
-    seen = event.data.get("seen", {})
-    asked = [e.number for e in ledger.facts(run.id, "answer") if e.number < then]
-    return now.model_copy(
-        update={
-            "round": int(event.data["round"]) - 1,
-            "attempts": attempts,
-            "leader": leaders[-1] if leaders else None,
-            "answers": now.answers[: len(asked)],
-            "boots": {k: v for k, v in now.boots.items() if k in known},
-            "patches": {k: v for k, v in now.patches.items() if k in made},
-            "tables": {k: v for k, v in now.tables.items() if k in made},
-            "experience": tuple(Taught.model_validate(one) for one in seen.get("experience", ())),
-            **{key: seen[key] for key in ("noise", "budget_left_s", "attempts_left") if key in seen},
-        }
-    )
+@dataclass(frozen=True)
+class _Story:
+    """A run as the ledger has it, read once."""
+
+    now: RunView
+    attempts: tuple[Attempt, ...]
+    events: tuple[Event, ...]
+
+    @classmethod
+    def of(cls, ledger: Ledger, run: Run, settings: Settings) -> _Story:
+        """Raises `Infrastructure` before the run's survey is in the ledger."""
+        attempts = ledger.attempts(run.id)
+        base = next(a for a in attempts if a.id == run.baseline)
+        node = next(a.node for a in attempts if a.node)
+        now = view_.view(ledger, run, build=base.candidate.build, node=str(node), images=_images(run, settings))
+        return cls(now, attempts, tuple(ledger.events(run.id, limit=1_000_000)))
+
+    def before(self, event: Event) -> RunView:
+        """The view of the run as it was just before an event."""
+        earlier = [e for e in self.events if e.number < event.number]
+        known = {e.attempt for e in earlier if e.attempt}
+        made = {str(d) for e in earlier if e.kind == "crafted" for d in e.data.get("made", ())}
+        leaders = [str(e.data["attempt"]) for e in earlier if e.kind == "leader"]
+        seen, now = event.data.get("seen", {}), self.now
+        return now.model_copy(
+            update={
+                "round": int(event.data["round"]) - 1,
+                "attempts": tuple(a for a in self.attempts if a.id in known),
+                "leader": leaders[-1] if leaders else None,
+                "answers": now.answers[: sum(e.kind == "answer" for e in earlier)],
+                "boots": {k: v for k, v in now.boots.items() if k in known},
+                "patches": {k: v for k, v in now.patches.items() if k in made},
+                "tables": {k: v for k, v in now.tables.items() if k in made},
+                "experience": tuple(Taught.model_validate(one) for one in seen.get("experience", ())),
+                **{key: seen[key] for key in ("noise", "budget_left_s", "attempts_left") if key in seen},
+            }
+        )
 
 
 def _images(run: Run, settings: Settings) -> Mapping[str, str]:
@@ -167,4 +181,4 @@ def _images(run: Run, settings: Settings) -> Mapping[str, str]:
         return {}  # another machine: what was there then is not known here
 
 
-__all__ = ["RecordedLLM", "replay", "rounds", "told", "view_before"]
+__all__ = ["RecordedLLM", "replay", "rounds", "told"]

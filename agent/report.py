@@ -15,8 +15,8 @@ from day0.agent import charts, painting, show, show_llm
 from day0.agent.barring import Waterfall
 from day0.agent.drawing import Chart
 from day0.agent.policy.untrusted import line
-from day0.agent.printing import pct
-from day0.agent.show_best import answers_line, best_line, gain_words, kernels_line, short, stability_line
+from day0.agent.printing import pct, short
+from day0.agent.show_best import answers_line, best_line, gain_words, kernels_line, stability_line
 from day0.runs.errors import UserError
 from day0.runs.ledger import Ledger
 from day0.runs.schema import Attempt, Run

@@ -8,6 +8,7 @@ from typing import Any
 
 from day0.agent import seeing, story
 from day0.agent.floor import words as floor_words
+from day0.agent.printing import short
 from day0.runs.accuracy import Judgement
 from day0.runs.findings import Kernels, Stability
 from day0.runs.ledger import Ledger
@@ -121,8 +122,3 @@ def noise(ledger: Ledger, run_id: str) -> dict[str, Any]:
         "floors": [f.model_dump(mode="json", exclude={"boot_id", "at"}) for f in floors],
         "words": [floor_words(f, value) for f in floors],
     }
-
-
-def short(attempt: str) -> str:
-    """An attempt's ID within its run: `1.3`."""
-    return attempt.rpartition("-")[2]

@@ -9,7 +9,7 @@ from typing import Any
 
 from day0.agent import show_best, show_llm
 from day0.agent.policy.untrusted import line
-from day0.agent.printing import SIMULATED, number, pct, say, say_json, table
+from day0.agent.printing import SIMULATED, number, pct, say, say_json, short, table
 from day0.agent.show import summary
 from day0.agent.sources import opened
 from day0.runs.errors import UserError
@@ -68,7 +68,7 @@ def ends(won: Mapping[str, Any], *, finished: bool, label: str) -> None:
     """What else was held against the baseline, and what the workload ended with."""
     for one in won["comparisons"]:
         if one["challenger"] != won["attempt"]:
-            who = show_best.short(one["challenger"])
+            who = short(one["challenger"])
             say(f"{won['workload']}: {who} against the baseline: {show_best.gain_words(one)}{label}")
     if won["attempt"] is not None or finished:
         say(show_best.winner_line(won) + label)
@@ -93,7 +93,7 @@ def why_table(won: Mapping[str, Any], *, simulated: bool) -> None:
             ("step", "change", "gain", "in all", "tok/s", "without it in the end"),
             (
                 (
-                    show_best.short(w["attempt"]),
+                    short(w["attempt"]),
                     w["change_words"],
                     pct(w["gain"]),
                     pct(w["total"]),
@@ -128,7 +128,7 @@ def attempts_table(rows: list[dict[str, Any]], *, simulated: bool) -> None:
         ("attempt", "status", "change", "knee 1/s", "tok/s", "gain", "held back by", "why"),
         (
             (
-                show_best.short(r["attempt"]),
+                short(r["attempt"]),
                 r["status"],
                 r["change_words"] or r["axis"],
                 r["knee_words"],

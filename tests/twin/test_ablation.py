@@ -61,7 +61,7 @@ def test_delete_one_boots_tell_which_change_matters(arena: Arena) -> None:
     assert idle.candidate is not None and idle.same is None, "the cap without the idle flag was never measured"
     assert felt.same is not None and felt.same.number == 2, "without the cap it is the attempt before"
     boot = partial(
-        ablating.boot, winner=last, candidate=idle.candidate, workload=TRAFFIC, inputs=arena.inputs(last), number=1
+        ablating.boot, winner=last, candidate=idle.candidate, workload=TRAFFIC, inputs=arena.inputs(last), repeat=951
     )
     arena.perform(last.id, boot)
     now = arena.book.attempt(last.id)
