@@ -13,7 +13,7 @@ from day0.agent.lease import Booted, Facts, Lease
 from day0.runs.errors import CandidateFailed, Infrastructure
 from day0.runs.facts import Fact, Knee, LoadPoint, Pair, PairMeasured, Progress, Rung
 from day0.runs.schema import Attempt, Comparison
-from day0.runs.workload import Workload
+from day0.runs.workload import MeasureRules, Workload
 from day0.sandboxes.base import Node
 from day0.tools import judge
 from day0.tools.knee import fallen
@@ -73,8 +73,13 @@ def around(
     """
     inputs = booted.lease.inputs
     yield from booted.warm(workload, rung, inputs.seed)
-    rules = inputs.target.measure.model_copy(update={"max_points": PAIR_POINTS})
-    return (yield from booted.bracket(workload, rung, rate, rules, seed, doubt=fallen(inputs.noise)))
+    rules, doubt = narrow(inputs.target.measure), fallen(inputs.noise)
+    return (yield from booted.bracket(workload, rung, rate, rules, seed, doubt=doubt))
+
+
+def narrow(rules: MeasureRules) -> MeasureRules:
+    """The target's rules with few points: the knee is known, only its place on this boot is asked."""
+    return rules.model_copy(update={"max_points": PAIR_POINTS})
 
 
 def enough(pairs: Sequence[Pair], comparison: Comparison | None, most: int) -> bool:
